@@ -1,0 +1,7 @@
+"""`python -m surestart`: how a Databricks wheel task starts a package."""
+
+import sys
+
+from surestart.cli import main
+
+sys.exit(main())

@@ -1,0 +1,79 @@
+"""The `surestart` command. Each verb is one module of `surestart.commands`, imported only when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from surestart.errors import EXIT_INTERRUPTED, SurestartError
+
+# verb -> one line of help. The module surestart.commands.<verb> has add_arguments(parser) and run(args) -> exit code.
+VERBS = {
+    "run": "run one stage, or all of them, to the end of the available data",
+    "status": "what is where: tables, checkpoints, last batches of an environment",
+}
+
+EXIT_CODES = """\
+exit codes:
+  0 fine   1 findings to look at   2 usage   3 unsafe, refused
+  4 cannot tell, or unreachable    5 stopped half-way, run it again   130 interrupted
+"""
+
+
+def build_parser(verb: str | None) -> argparse.ArgumentParser:
+    """The parser with the options of one verb; the other verbs only by name, so that a call imports one module."""
+    parser = argparse.ArgumentParser(
+        prog="surestart",
+        description="Streaming jobs that restart correctly, and a safe way back when one does not.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="verb", metavar="COMMAND")
+    for name, help_text in VERBS.items():
+        sub = commands.add_parser(
+            name,
+            help=help_text,
+            description=help_text[0].upper() + help_text[1:] + ".",
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == verb:
+            importlib.import_module(f"surestart.commands.{name}").add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = next((word for word in arguments if word in VERBS), None)
+    parser = build_parser(verb)
+    args = parser.parse_args(arguments)
+    if args.version:
+        from surestart import __version__
+
+        print(__version__)  # noqa: T201
+        return 0
+    if not args.verb:
+        parser.print_help()
+        return 0
+    try:
+        code = importlib.import_module(f"surestart.commands.{args.verb}").run(args)
+        sys.stdout.flush()
+        return int(code)
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. Nothing is lost: run the same command again and it goes on where it was.\n")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # `surestart … | head`: the reader has gone; Python would print a traceback while flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""What a stage says of itself, as plain values: the doctor compares it with the evidence, without Spark.
+
+A declaration holds no secret, no session and no data frame, so it can be printed, stored in the run history and
+compared between two versions of the code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class SourceDeclaration:
+    """kind: files | kafka | delta. target: landing folder, topic(s) or table; path: the Delta source's own path."""
+
+    kind: str
+    target: str
+    path: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class SinkDeclaration:
+    """One place that a batch is written to.
+
+    kind      delta-append | delta-merge | delta-builtin | postgres | parquet | jdbc | foreach | foreach-batch
+    identity  query-id  the pair (query id from the checkpoint, batch id) goes into the write
+              constant  a fixed string stands in for the query id
+              none      nothing tells a second write of the same batch from the first
+    step      "" or the suffix that keeps a second write of one batch into the same table apart: the transaction's
+              application id is the query id, or "<query id>:<step>"
+    """
+
+    kind: str
+    target: str
+    path: str = ""
+    identity: str = "query-id"
+    step: str = ""
+    keys: tuple[str, ...] = ()
+    reads_whole_batch: bool = True
+
+    def app_id(self, query_id: str) -> str:
+        return f"{query_id}:{self.step}" if self.step else query_id
+
+
+@dataclass(frozen=True)
+class StageDeclaration:
+    stage: str
+    query: str
+    checkpoint: str
+    sources: tuple[SourceDeclaration, ...]
+    sinks: tuple[SinkDeclaration, ...]
+    output_mode: str = "append"
+    state: tuple[str, ...] = ()
+    confs: tuple[tuple[str, str], ...] = field(default=())
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when sources, sinks, output mode or declared state change."""
+        text = json.dumps(self.as_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

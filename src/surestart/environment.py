@@ -1,0 +1,214 @@
+"""Where things live: table names and checkpoint paths of one environment, built here and nowhere else.
+
+    <root>/tables/<table>            local tables, or <catalog>.<schema>.<table>
+    <root>/landing                   where files to ingest arrive
+    <checkpoint_root>/<query name>   one fixed path per query, the same at every run
+
+Law 2 of the design: a checkpoint path never contains a date, a run id, user input or another query's path. A path that
+changes at every run never resumes; a path that two queries share corrupts both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from surestart.errors import UsageError
+
+ENVIRONMENTS = ("local", "dev", "staging", "prod")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
+
+# Each entry is a way in which a path was seen to change from run to run in public repositories.
+_RUN_SCOPED = (
+    (re.compile(r"\{\{.*?\}\}|\$\{.*?\}|\$\(.*?\)|<[^>]*>"), "an unresolved template"),
+    (re.compile(r"%[YmdHMSjfs]"), "a date format"),
+    (re.compile(r"(?<!\d)20\d{2}[-_/.]?(?:0[1-9]|1[0-2])[-_/.]?(?:0[1-9]|[12]\d|3[01])(?!\d)"), "a date"),
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I), "a UUID"),
+    (re.compile(r"(?:^|[/_.=-])(?:run|job|app|attempt|cluster)[-_]?id(?:[/_.=-]|$)", re.I), "a run id"),
+    (re.compile(r"application_\d+_\d+|app-\d{14}-\d{4}|local-\d{13}"), "a Spark application id"),
+    (re.compile(r"(?<!\d)1[6-9]\d{8}(?:\d{3})?(?!\d)"), "a timestamp"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Delta table by path (local) or by three-level name (Unity Catalog)."""
+
+    name: str
+    path: str = ""
+    qualified: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The name to put into SQL, quoted."""
+        if self.path:
+            return "delta.`" + self.path.replace("`", "``") + "`"
+        return ".".join("`" + part.replace("`", "``") + "`" for part in self.qualified.split("."))
+
+    @property
+    def label(self) -> str:
+        return self.path or self.qualified
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of one pipeline. Every name and path that a stage uses is built from it."""
+
+    name: str
+    pipeline: str
+    checkpoint_root: str
+    root: str = ""
+    catalog: str = ""
+    schema: str = ""
+    landing: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name not in ENVIRONMENTS:
+            raise UsageError(
+                f"environment {self.name!r} is not one of {', '.join(ENVIRONMENTS)}",
+                meaning="Tables and checkpoints are kept apart by environment; an unknown one would start from nothing.",
+                next=f"surestart status --env {ENVIRONMENTS[0]}",
+                do_not="invent an environment name per run or per person; use `dev` with a root of your own.",
+            )
+        if not _NAME.fullmatch(self.pipeline):
+            raise UsageError(
+                f"pipeline name {self.pipeline!r} is not lower-case letters, digits, '-' and '_'",
+                meaning="The name becomes part of every query name and checkpoint path.",
+                next="give the Pipeline a name such as 'sensor'",
+            )
+        for label, value in (("catalog", self.catalog), ("schema", self.schema)):
+            if value and not _IDENTIFIER.fullmatch(value):
+                raise UsageError(
+                    f"{label} {value!r} is not a plain identifier",
+                    meaning="It is used in table names; quotes, dots and spaces would name another object.",
+                    next=f"set {label} to letters, digits and '_'",
+                )
+        if not self.root and not (self.catalog and self.schema):
+            raise UsageError(
+                f"environment {self.name!r} has neither a root folder nor a catalog and schema",
+                meaning="There is nowhere to keep its tables.",
+                next=f"surestart status --env {self.name} --root /data/{self.pipeline}",
+            )
+        check_checkpoint_root(self.checkpoint_root)
+        tables = f"{self.root}/tables" if self.root else ""
+        if tables and _is_inside(self.checkpoint_root, tables):
+            raise _bad_path(
+                self.checkpoint_root,
+                f"lies inside the tables' folder {tables}",
+                "VACUUM of a table deletes files it does not know, checkpoint files included.",
+            )
+
+    def table(self, name: str) -> Table:
+        if not _IDENTIFIER.fullmatch(name):
+            raise UsageError(
+                f"table name {name!r} is not a plain identifier",
+                meaning="It would name another object once put into SQL or a path.",
+                next="name the table with letters, digits and '_'",
+            )
+        if self.root:
+            return Table(name, path=f"{self.root}/tables/{name}")
+        return Table(name, qualified=f"{self.catalog}.{self.schema}.{name}")
+
+    def query_name(self, stage: str) -> str:
+        return f"{self.pipeline}-{stage}"
+
+    def checkpoint(self, stage: str) -> str:
+        """The one fixed checkpoint path of a stage's query."""
+        query = self.query_name(stage)
+        if not _NAME.fullmatch(query):
+            raise UsageError(
+                f"query name {query!r} cannot be a folder of the checkpoint root",
+                meaning="Separators or upper case in it would nest or alias another query's checkpoint.",
+                next="name the stage with lower-case letters, digits and '-'",
+            )
+        return f"{self.checkpoint_root.rstrip('/')}/{query}"
+
+
+def check_checkpoint_root(path: str) -> None:
+    """Raises unless the path is absolute and the same at every run."""
+    if not path:
+        raise _bad_path(path, "is empty", "Spark would put the checkpoint into a temporary folder and never resume.")
+    if not is_absolute(path):
+        raise _bad_path(path, "is relative", "Started from another folder, the query would begin anew, elsewhere.")
+    if any(part in ("..", ".") for part in path.split("/")):
+        raise _bad_path(path, "contains '.' or '..'", "Two spellings of one folder hide that two queries share it.")
+    for pattern, what in _RUN_SCOPED:
+        found = pattern.search(path)
+        if found:
+            raise _bad_path(
+                path, f"contains {what} ({found.group(0)!r})", "The next run gets another path and starts from nothing."
+            )
+
+
+def check_distinct_checkpoints(paths: Mapping[str, str]) -> None:
+    """Raises when two queries share a checkpoint path or one lies inside another's."""
+    items = sorted(paths.items())
+    for index, (query, path) in enumerate(items):
+        for other, other_path in items[index + 1 :]:
+            if path.rstrip("/") == other_path.rstrip("/"):
+                raise _bad_path(
+                    path, f"is used by two queries, {query} and {other}", "They overwrite each other's progress."
+                )
+            for inner, outer, outer_query in ((path, other_path, other), (other_path, path, query)):
+                if _is_inside(inner, outer):
+                    raise _bad_path(
+                        inner,
+                        f"lies inside the checkpoint of {outer_query} ({outer})",
+                        "Moving or clearing the outer one takes the inner one with it.",
+                    )
+
+
+def is_absolute(path: str) -> bool:
+    return path.startswith("/") or re.match(r"[a-z][a-z0-9+.-]*:/", path, re.I) is not None
+
+
+def environment_from_settings(
+    name: str, pipeline: str, settings: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
+) -> Environment:
+    """Builds an environment from job parameters, widgets or command-line settings, then SURESTART_* variables, then
+    local defaults. Keys: root, checkpoint_root, catalog, schema, landing."""
+    given = {key: value for key, value in (settings or {}).items() if value}
+    variables = os.environ if environ is None else environ
+
+    def setting(key: str, default: str = "") -> str:
+        return given.get(key) or variables.get(f"SURESTART_{key.upper()}", "") or default
+
+    catalog, schema = setting("catalog"), setting("schema")
+    root = "" if catalog and schema else setting("root", "" if name in ("staging", "prod") else _local_root(name))
+    if root and "://" not in root:
+        root = str(Path(root).expanduser().absolute())
+    checkpoint_root = setting("checkpoint_root", f"{root}/checkpoints" if root else "")
+    if not checkpoint_root and catalog and schema:
+        checkpoint_root = f"/Volumes/{catalog}/{schema}/checkpoints"
+    landing = setting("landing", f"{root}/landing" if root else f"/Volumes/{catalog}/{schema}/landing")
+    return Environment(
+        name=name,
+        pipeline=pipeline,
+        checkpoint_root=checkpoint_root,
+        root=root.rstrip("/"),
+        catalog=catalog,
+        schema=schema,
+        landing=landing,
+    )
+
+
+def _local_root(name: str) -> str:
+    return str(Path.cwd() / ".surestart" / name) if name in ENVIRONMENTS else ""
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path.rstrip("/").startswith(folder.rstrip("/") + "/") or path.rstrip("/") == folder.rstrip("/")
+
+
+def _bad_path(path: str, what: str, meaning: str) -> UsageError:
+    return UsageError(
+        f"checkpoint path {path!r} {what}",
+        meaning=meaning,
+        next="set checkpoint_root to one absolute folder per environment, such as /Volumes/main/sensor/checkpoints",
+        do_not="put a date, a run id or a user name into a checkpoint path.",
+        code="CheckpointPathRefused",
+    )

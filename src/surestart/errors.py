@@ -1,0 +1,56 @@
+"""Errors in four parts: what (with numbers) / meaning / next (one runnable command) / do not.
+
+    SurestartError                exit
+    ├── UsageError                2     bad argument, unknown stage or environment, malformed input
+    ├── Refused                   3     starting or applying would lose or duplicate rows
+    ├── CannotTell                4     evidence missing or out of reach; never printed as safe
+    └── StoppedHalfway            5     run the same command again, it goes on where it was
+
+A finding, an error and a report entry read alike because they have the same four parts.
+"""
+
+from __future__ import annotations
+
+EXIT_FINE = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_REFUSED = 3
+EXIT_CANNOT_TELL = 4
+EXIT_HALFWAY = 5
+EXIT_INTERRUPTED = 130
+
+
+class SurestartError(Exception):
+    """A message a person can act on at three in the morning."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, what: str, *, meaning: str, next: str, do_not: str = "", code: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.meaning = meaning
+        self.next = next
+        self.do_not = do_not
+        self.code = code or type(self).__name__
+
+    def __str__(self) -> str:
+        lines = [f"{self.code}: {self.what}", f"Meaning: {self.meaning}", f"Next: {self.next}"]
+        if self.do_not:
+            lines.append(f"Do not: {self.do_not}")
+        return "\n".join(lines)
+
+
+class UsageError(SurestartError):
+    exit_code = EXIT_USAGE
+
+
+class Refused(SurestartError):
+    exit_code = EXIT_REFUSED
+
+
+class CannotTell(SurestartError):
+    exit_code = EXIT_CANNOT_TELL
+
+
+class StoppedHalfway(SurestartError):
+    exit_code = EXIT_HALFWAY

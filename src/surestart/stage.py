@@ -1,0 +1,85 @@
+"""A stage is a frozen value: where it reads, how rows change, where they go. Running it is the runner's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.environment import Environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Transform = Callable[["DataFrame"], "DataFrame"]
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What a sink needs to know of the run it writes for. Plain values: Spark Connect pickles it.
+
+    replayed_batch is the batch that was planned and not committed when the run started: the one batch of a run that
+    the sink may have seen before.
+    """
+
+    environment: Environment
+    stage: str
+    query: str
+    checkpoint: str
+    replayed_batch: int | None = None
+
+
+class Source(Protocol):
+    def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame: ...
+
+    def declare(self, environment: Environment) -> SourceDeclaration: ...
+
+
+class Sink(Protocol):
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        """The tables exist with this stage's layout; a table with a foreign schema is refused."""
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery: ...
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]: ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    source: Source
+    transform: Transform
+    sink: Sink
+    output_mode: str = "append"
+    state: tuple[str, ...] = ()
+    confs: tuple[tuple[str, str], ...] = ()
+
+    def declare(self, environment: Environment) -> StageDeclaration:
+        return StageDeclaration(
+            stage=self.name,
+            query=environment.query_name(self.name),
+            checkpoint=environment.checkpoint(self.name),
+            sources=(self.source.declare(environment),),
+            sinks=self.sink.declare(environment),
+            output_mode=self.output_mode,
+            state=self.state,
+            confs=self.confs,
+        )
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The stages of a pipeline in the order in which rows pass through them, and what else the command line may call.
+
+    stages(settings) builds them from plain settings (`source=kafka`, `topic=…`); prepare makes sample input when there
+    is none; count compares input and tables row by row and returns a printable account.
+    """
+
+    name: str
+    build_stages: Callable[[Mapping[str, str]], tuple[Stage, ...]]
+    prepare: Callable[[Environment, Mapping[str, str]], None] | None = None
+    count: Callable[[Environment, Mapping[str, str]], object] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
