@@ -35,7 +35,7 @@ def load_pipeline(name_or_spec: str | None = None, environ: Mapping[str, str] | 
         if wanted not in installed:
             raise UsageError(
                 f"no pipeline {wanted!r}; installed: {', '.join(sorted(installed)) or 'none'}",
-                meaning="A pipeline is found by its entry point in the group 'surestart.pipelines', or as module:attribute.",
+                meaning=f"A pipeline is found by its entry point in the group {GROUP!r}, or as module:attribute.",
                 next=f"surestart status --pipeline {next(iter(sorted(installed)), 'your_package.stages:PIPELINE')}",
             )
         return _from_entry_point(installed[wanted])
