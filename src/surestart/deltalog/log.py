@@ -1,0 +1,236 @@
+"""A table's log as one value: identity, versions, properties, and the last batch of every writer.
+
+A snapshot is the newest checkpoint plus the commits after it. A short log whose commits are all there is replayed
+from commit 0 instead: that needs no pyarrow and is as quick.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from surestart.checkpoint.storage import Storage, open_storage
+from surestart.deltalog.actions import Action, damaged, integer, read_actions
+from surestart.deltalog.checkpoint_parquet import PyarrowMissing, read_checkpoint_actions
+from surestart.deltalog.commit import Commit, build_commit, texts
+from surestart.deltalog.listing import Listing, commit_name, read_file, read_listing
+from surestart.errors import CannotTell
+
+STATE_KINDS = ("protocol", "metaData", "txn")
+COMMIT_KINDS = ("commitInfo", "txn", "metaData", "protocol")
+_SHORT_LOG_COMMITS = 400
+_SHORT_LOG_BYTES = 16 << 20
+_DAY = 86_400_000
+_UNITS = {"microsecond": 0.001, "millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": _DAY}
+_UNITS["week"] = 7 * _DAY
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The highest batch that one writer (application id) has written into the table."""
+
+    version: int
+    last_updated: int | None = None
+
+
+@dataclass(frozen=True)
+class DeltaLog:
+    """What a table's log says. Times are milliseconds since 1970."""
+
+    location: str
+    table_id: str
+    latest_version: int
+    earliest_commit: int  # oldest commit file of the unbroken run up to the latest: what a stream can still read
+    earliest_version: int  # oldest version whose whole state can be rebuilt: what RESTORE and time travel can reach
+    schema_text: str = ""
+    partition_columns: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    reader_version: int = 1
+    writer_version: int = 2
+    features: tuple[str, ...] = ()
+    created: int | None = None
+    transactions: Mapping[str, Transaction] = field(default_factory=dict)
+    commits: tuple[Commit, ...] = ()  # those that had to be read anyway, oldest first; read_history gives more
+    catalog_managed: bool = False  # newer commits may stand in the catalog only: the latest version is a lower bound
+
+    @property
+    def transaction_retention(self) -> int | None:
+        """How long a writer's last batch is remembered, or None: for ever."""
+        return duration(self.properties.get("delta.setTransactionRetentionDuration", ""))
+
+    @property
+    def log_retention(self) -> int:
+        return duration(self.properties.get("delta.logRetentionDuration", "")) or 30 * _DAY
+
+    @property
+    def deleted_file_retention(self) -> int:
+        return duration(self.properties.get("delta.deletedFileRetentionDuration", "")) or 7 * _DAY
+
+    def transaction(self, app_id: str, now: int) -> Transaction | None:
+        """What Delta would know at that time: an entry past its retention is forgotten, and so is one without a time
+        once any retention is set (InMemoryLogReplay.getTransactions)."""
+        found, retention = self.transactions.get(app_id), self.transaction_retention
+        if found is None or retention is None:
+            return found
+        return None if found.last_updated is None or found.last_updated <= now - retention else found
+
+
+def read_delta_log(path: str, storage: Storage | None = None, version: int | None = None) -> DeltaLog:
+    """The log of the table at `path`, as of `version` or of now. Raises CannotTell when it cannot be known."""
+    files = storage or open_storage(path)
+    try:
+        return _read(files, version)
+    except FileNotFoundError:
+        # Delta's own clean-up may delete old commits between the listing and the read; the next listing shows it.
+        return _read(files, version)
+
+
+def _read(files: Storage, version: int | None) -> DeltaLog:
+    listing = read_listing(files)
+    latest = listing.latest if version is None else version
+    protocol: Action = {}
+    metadata: Action = {}
+    transactions: dict[str, Transaction] = {}
+
+    def apply(kind: str, body: Action) -> None:
+        nonlocal protocol, metadata
+        if kind == "protocol":
+            protocol = body
+        elif kind == "metaData":
+            metadata = body
+        elif kind == "txn" and (number := integer(body.get("version"))) is not None:
+            transactions[str(body.get("appId"))] = Transaction(number, integer(body.get("lastUpdated")))
+
+    start, state = read_base(files, listing, latest, STATE_KINDS)
+    for kind, body in state:
+        apply(kind, body)
+    commits = []
+    for number in range(start, latest + 1):
+        actions = list(_commit_actions(files, number, COMMIT_KINDS))
+        for kind, body in actions:
+            apply(kind, body)
+        commits.append(build_commit(number, actions))
+    if not metadata or not protocol:
+        raise damaged(
+            f"{files.location}/_delta_log", f"has no {'metaData' if not metadata else 'protocol'} up to {latest}"
+        )
+    features = {*_names(protocol.get("readerFeatures")), *_names(protocol.get("writerFeatures"))}
+    return DeltaLog(
+        location=files.location,
+        table_id=str(metadata.get("id", "")),
+        latest_version=latest,
+        earliest_commit=listing.earliest_commit,
+        earliest_version=listing.earliest_version,
+        schema_text=str(metadata.get("schemaString", "")),
+        partition_columns=tuple(_names(metadata.get("partitionColumns"))),
+        properties=texts(metadata.get("configuration")),
+        reader_version=integer(protocol.get("minReaderVersion")) or 1,
+        writer_version=integer(protocol.get("minWriterVersion")) or 2,
+        features=tuple(sorted(features)),
+        created=integer(metadata.get("createdTime")),
+        transactions=transactions,
+        commits=tuple(commits),
+        catalog_managed=listing.staged or any(name.startswith("catalog") for name in features),
+    )
+
+
+def read_base(
+    files: Storage, listing: Listing, version: int, columns: tuple[str, ...]
+) -> tuple[int, list[tuple[str, Action]]]:
+    """The first commit that has to be replayed to reach `version`, and the actions of the checkpoint before it."""
+    if version > listing.latest or version < 0:
+        raise _gone(files, listing, version)
+    usable = [
+        item
+        for item in listing.checkpoints
+        if item.version <= version and _complete(listing, item.version + 1, version)
+    ]
+    all_commits = _complete(listing, 0, version)
+    if all_commits and _is_short(listing, version):
+        return 0, []
+    first_error: CannotTell | None = None
+    for checkpoint in usable[:3]:
+        try:
+            return checkpoint.version + 1, list(read_checkpoint_actions(files, checkpoint, columns))
+        except PyarrowMissing as error:
+            first_error = first_error or error
+            break
+        except CannotTell as error:
+            # Delta too falls back to an older checkpoint when the newest is torn.
+            first_error = first_error or error
+    if all_commits:
+        return 0, []
+    raise first_error or _gone(files, listing, version)
+
+
+def read_history(
+    path: str,
+    storage: Storage | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    limit: int = 1000,
+    with_files: bool = False,
+) -> tuple[Commit, ...]:
+    """The newest `limit` commits of versions since..until whose files are still there, oldest first."""
+    files = storage or open_storage(path)
+    listing = read_listing(files)
+    last = listing.latest if until is None else min(until, listing.latest)
+    first = max(listing.earliest_commit, since or 0, last - limit + 1)
+    kinds = (*COMMIT_KINDS, "add", "remove", "cdc") if with_files else COMMIT_KINDS
+    commits = []
+    for version in range(first, last + 1):
+        try:
+            commits.append(build_commit(version, _commit_actions(files, version, kinds), with_files))
+        except FileNotFoundError:
+            # Deleted by Delta's clean-up since the listing: everything before it is gone as well.
+            commits.clear()
+    return tuple(commits)
+
+
+def duration(text: str) -> int | None:
+    """Milliseconds of a Delta duration such as 'interval 30 days', or None when it is not one."""
+    words = text.lower().replace("interval", " ").split()
+    if not words or len(words) % 2:
+        return None
+    total = 0.0
+    for amount, unit in zip(words[::2], words[1::2], strict=True):
+        factor = _UNITS.get(unit.removesuffix("s"))
+        if factor is None or not re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", amount):
+            return None
+        total += float(amount) * factor
+    return int(total)
+
+
+def _commit_actions(files: Storage, version: int, kinds: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
+    name = commit_name(version)
+    return read_actions(read_file(files, name), kinds, f"{files.location}/{name}")
+
+
+def _complete(listing: Listing, first: int, last: int) -> bool:
+    if first > last:
+        return True
+    if listing.earliest_commit <= first and last <= listing.latest:
+        return True
+    return all(version in listing.commits for version in range(first, last + 1))
+
+
+def _is_short(listing: Listing, version: int) -> bool:
+    if version >= _SHORT_LOG_COMMITS:
+        return False
+    return sum(size for number, size in listing.commits.items() if number <= version) <= _SHORT_LOG_BYTES
+
+
+def _names(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _gone(files: Storage, listing: Listing, version: int) -> CannotTell:
+    return CannotTell(
+        f"version {version} of {files.location} cannot be rebuilt; readable: {listing.earliest_version}.."
+        f"{listing.latest}",
+        meaning="Commits or checkpoints that it needs are missing from _delta_log.",
+        next=f"ls {files.location}/_delta_log",
+        do_not="recreate log files by hand.",
+        code="DeltaVersionGone",
+    )
