@@ -1,0 +1,301 @@
+"""state/: operators, partitions, stores, and the versions there. Batch V loads version V, which batch V-1 wrote.
+
+state/0/_metadata/metadata            operator name, stores, number of partitions     (Spark 4.0+)
+state/0/_metadata/v2/<batch>          the same for transformWithState and newer joins
+state/0/0/_metadata/schema            key and value schema
+state/0/0/[store/]  5.delta 5.snapshot                     HDFS-backed provider
+                    5.zip 5.changelog SSTs/                RocksDB
+                    5_<uuid>.zip 5_<uuid>.changelog        RocksDB, checkpoint format v2: the uuid is in commits/4
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from surestart.checkpoint.log_file import (
+    NOT_A_FILE,
+    UNREADABLE,
+    FormatError,
+    LogFault,
+    parse_object,
+    read_log_bytes,
+    split_lines,
+)
+from surestart.checkpoint.storage import FILE, FOLDER, Storage
+
+DEFAULT_STORE = "default"
+_STATE_FILE = re.compile(r"(\d{1,18})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
+LISTINGS_LOCAL = 20_000
+LISTINGS_REMOTE = 256
+
+
+@dataclass(frozen=True)
+class StoreVersions:
+    """One store of one partition. full: versions with a snapshot; steps: with a delta or changelog; ids: their uuids."""
+
+    full: frozenset[int] = frozenset()
+    steps: frozenset[int] = frozenset()
+    ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    files: int = 0
+    size: int = 0
+
+    @property
+    def latest(self) -> int | None:
+        return max(self.full | self.steps, default=None)
+
+    @property
+    def oldest(self) -> int | None:
+        return min(self.full | self.steps, default=None)
+
+    def missing_for(self, version: int, provider: str) -> str:
+        """What a restart that loads `version` would not find, or ""."""
+        if version == 0 or version in self.full:
+            return ""
+        if provider == ROCKSDB and not self.steps:
+            return f"snapshot {version}.zip"
+        base = max((number for number in self.full if number < version), default=0)
+        gap = next((number for number in range(base + 1, version + 1) if number not in self.steps), None)
+        return "" if gap is None else f"version {gap}"
+
+
+HDFS = "hdfs"
+ROCKSDB = "rocksdb"
+
+
+@dataclass(frozen=True)
+class StateOperator:
+    """stores: (partition, store name) -> versions. partitions: as declared in _metadata, else as found."""
+
+    id: int
+    name: str | None
+    partitions: int
+    declared_partitions: int | None
+    store_names: tuple[str, ...]
+    stores: Mapping[tuple[int, str], StoreVersions]
+    schema: str = ""
+    schema_paths: tuple[str, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """exists: there is a state folder. provider: hdfs, rocksdb or None when there is no state file."""
+
+    exists: bool | None
+    provider: str | None = None
+    operators: tuple[StateOperator, ...] = ()
+    format_v2: bool = False
+    checksum_files: int = 0
+    files: int = 0
+    size: int = 0
+    leftovers: tuple[str, ...] = ()
+    faults: tuple[LogFault, ...] = ()
+    sampled: str = ""
+
+
+@dataclass
+class _Walk:
+    """Counts listings against a budget: a hostile tree would otherwise be walked for hours."""
+
+    storage: Storage
+    left: int
+    cut: int = 0
+
+    def folder(self, path: str) -> list[tuple[str, str, int]]:
+        if self.left <= 0:
+            self.cut += 1
+            return []
+        self.left -= 1
+        return [(entry.name, entry.kind, entry.size or 0) for entry in self.storage.list_folder(path)]
+
+
+def read_state(storage: Storage) -> State:
+    """Listings grow with operators x partitions x stores, never with the number of files."""
+    budget = LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE
+    walk = _Walk(storage, budget)
+    try:
+        names = walk.folder("state")
+    except FileNotFoundError:
+        return State(exists=False)
+    except OSError as error:
+        kind = NOT_A_FILE if isinstance(error, NotADirectoryError) else UNREADABLE
+        return State(exists=None, faults=(LogFault("state", kind, f"{type(error).__name__}: {error}"),))
+    tally = _Tally()
+    operators = []
+    for name, kind, _ in sorted(names):
+        if kind == FOLDER and re.fullmatch(r"\d{1,9}", name):
+            try:
+                operators.append(_read_operator(walk, int(name), tally))
+            except OSError as error:
+                tally.faults.append(LogFault(f"state/{name}", UNREADABLE, f"{type(error).__name__}: {error}"))
+    return State(
+        exists=True,
+        provider=tally.provider,
+        operators=tuple(sorted(operators, key=lambda operator: operator.id)),
+        format_v2=tally.format_v2,
+        checksum_files=tally.checksums,
+        files=tally.files,
+        size=tally.size,
+        leftovers=tuple(sorted(tally.leftovers)[:20]),
+        faults=tuple(tally.faults),
+        sampled=f"state/: {walk.cut} folders not listed" if walk.cut else "",
+    )
+
+
+@dataclass
+class _Tally:
+    provider: str | None = None
+    format_v2: bool = False
+    checksums: int = 0
+    files: int = 0
+    size: int = 0
+    leftovers: list[str] = field(default_factory=list)
+    faults: list[LogFault] = field(default_factory=list)
+
+
+def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
+    folder = f"state/{operator}"
+    stores: dict[tuple[int, str], StoreVersions] = {}
+    names = walk.folder(folder)
+    partitions = sorted(int(name) for name, kind, _ in names if kind == FOLDER and re.fullmatch(r"\d{1,9}", name))
+    before = tally.size
+    for partition in partitions:
+        for store, versions in _read_partition(walk, f"{folder}/{partition}", tally):
+            stores[partition, store] = versions
+    name: str | None = None
+    declared: int | None = None
+    store_names: tuple[str, ...] = ()
+    schema_paths: tuple[str, ...] = ()
+    if any(entry == "_metadata" for entry, _, _ in names):
+        name, declared, store_names, schema_paths = _read_metadata(walk, f"{folder}/_metadata", tally)
+    schema = _read_schema(walk.storage, f"{folder}/{partitions[0]}", stores, tally) if partitions else ""
+    return StateOperator(
+        id=operator,
+        name=name,
+        partitions=declared if declared is not None else (partitions[-1] + 1 if partitions else 0),
+        declared_partitions=declared,
+        store_names=store_names or tuple(sorted({store for _, store in stores})),
+        stores=stores,
+        schema=schema,
+        schema_paths=schema_paths,
+        size=tally.size - before,
+    )
+
+
+def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[str, StoreVersions]]:
+    entries = walk.folder(folder)
+    own = _versions(folder, entries, tally)
+    if own.files:
+        yield DEFAULT_STORE, own
+    for name, kind, _ in entries:
+        if kind == FOLDER and name not in ("SSTs", "logs", "_metadata"):
+            yield name, _versions(f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
+
+
+def _versions(folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -> StoreVersions:
+    full: set[int] = set()
+    steps: set[int] = set()
+    ids: dict[int, set[str]] = {}
+    files = size = 0
+    for name, kind, length in entries:
+        if kind != FILE:
+            continue
+        tally.files += 1
+        tally.size += length
+        size += length
+        match = _STATE_FILE.fullmatch(name)
+        if match:
+            files += 1
+            version = int(match.group(1))
+            (full if match.group(3) in ("snapshot", "zip") else steps).add(version)
+            tally.provider = tally.provider or (HDFS if match.group(3) in ("delta", "snapshot") else ROCKSDB)
+            if match.group(2):
+                tally.format_v2 = True
+                ids.setdefault(version, set()).add(match.group(2).lower())
+        elif name.endswith(".crc") and not name.startswith("."):
+            tally.checksums += 1
+        elif name.endswith(".tmp"):
+            tally.leftovers.append(f"{folder}/{name}")
+    return StoreVersions(
+        frozenset(full), frozenset(steps), {version: frozenset(found) for version, found in ids.items()}, files, size
+    )
+
+
+def _read_metadata(
+    walk: _Walk, folder: str, tally: _Tally
+) -> tuple[str | None, int | None, tuple[str, ...], tuple[str, ...]]:
+    path = f"{folder}/metadata"
+    try:
+        names = walk.folder(folder)
+        if any(name == "v2" and kind == FOLDER for name, kind, _ in names):
+            batches = [int(name) for name, _, _ in walk.folder(f"{folder}/v2") if re.fullmatch(r"\d{1,18}", name)]
+            if batches:
+                path = f"{folder}/v2/{max(batches)}"
+        data = read_log_bytes(walk.storage, path)
+        if isinstance(data, LogFault):
+            tally.faults.append(data)
+            return None, None, (), ()
+        lines = split_lines(data, path)
+        fields = parse_object(lines[1] if len(lines) > 1 else "", path)
+        stores = fields["stateStoreInfo"]
+        paths = [str(item) for store in stores for item in store.get("stateSchemaFilePaths", ())]
+        return (
+            str(fields["operatorInfo"]["operatorName"]),
+            max((int(store["numPartitions"]) for store in stores), default=None),
+            tuple(sorted(str(store["storeName"]) for store in stores)),
+            tuple(paths[:20]),
+        )
+    except FileNotFoundError:
+        return None, None, (), ()
+    except FormatError as error:
+        tally.faults.append(LogFault(path, error.kind, error.detail))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        tally.faults.append(LogFault(path, "torn", "the operator's metadata lacks its fields"))
+    except OSError as error:
+        tally.faults.append(LogFault(path, UNREADABLE, f"{type(error).__name__}: {error}"))
+    return None, None, (), ()
+
+
+def _read_schema(storage: Storage, folder: str, stores: Mapping[tuple[int, str], StoreVersions], tally: _Tally) -> str:
+    """The state's columns, such as "key(_1 string) value(count bigint)", or "" when no schema can be read.
+
+    schema file: Java's writeUTF("v2"), then number of column families, id, and length-prefixed JSON of key and value.
+    """
+    first = min((store for _, store in stores), default=DEFAULT_STORE)
+    path = f"{folder}/_metadata/schema" if first == DEFAULT_STORE else f"{folder}/{first}/_metadata/schema"
+    try:
+        data = storage.read_file(path, 1 << 20)
+    except OSError:
+        return ""
+    described = []
+    for label, text in zip(("key", "value"), _json_objects(data), strict=False):
+        try:
+            fields = parse_object(text, path).get("fields", [])
+            columns = [f"{item['name']} {_type_name(item['type'])}" for item in fields[:12]]
+        except (FormatError, KeyError, TypeError):
+            tally.faults.append(LogFault(path, "torn", "the state schema cannot be read"))
+            return ""
+        described.append(f"{label}({', '.join(columns)})")
+    return " ".join(described)
+
+
+def _json_objects(data: bytes) -> Iterator[str]:
+    text = data.decode("utf-8", "replace")
+    starts = [match.start() for match in re.finditer(r'\{"type":"struct","fields":', text)]
+    depth_zero = 0
+    for start in starts:
+        if start < depth_zero:
+            continue
+        depth, end = 0, start
+        for end in range(start, len(text)):
+            depth += (text[end] == "{") - (text[end] == "}")
+            if depth == 0:
+                break
+        depth_zero = end + 1
+        yield text[start:depth_zero]
+
+
+def _type_name(value: object) -> str:
+    return value if isinstance(value, str) else str(value.get("type", "?")) if isinstance(value, dict) else "?"

@@ -1,0 +1,69 @@
+"""Local and mounted storage, through the operating system.
+
+A checkpoint is untrusted: a link may lead to /etc, a name may be a pipe that blocks its reader. Only regular files
+inside the checkpoint's own folder are opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from surestart.checkpoint.storage import FILE, FOLDER, OTHER, Entry
+
+
+@dataclass(frozen=True)
+class LocalStorage:
+    location: str
+
+    @property
+    def kind(self) -> str:
+        return "local"
+
+    @property
+    def checks_crc(self) -> bool:
+        # A Volumes path is served by Databricks' own file system, which keeps no `.crc` files.
+        return not self.location.startswith(("/Volumes/", "/dbfs/"))
+
+    def list_folder(self, path: str) -> Iterator[Entry]:
+        folder = self._resolve(path)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                yield self._entry(entry)
+
+    def read_file(self, path: str, limit: int) -> bytes:
+        with self.open_file(path) as file:
+            return file.read(limit)
+
+    def open_file(self, path: str) -> BinaryIO:
+        # O_NONBLOCK: opening a pipe without a writer would otherwise wait for ever.
+        descriptor = os.open(self._resolve(path), os.O_RDONLY | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(f"{path} is not a regular file")
+        return os.fdopen(descriptor, "rb")
+
+    def _entry(self, entry: os.DirEntry[str]) -> Entry:
+        try:
+            if entry.is_symlink():
+                self._inside(entry.path)
+            status = entry.stat()
+        except OSError:
+            return Entry(entry.name, OTHER)
+        if stat.S_ISDIR(status.st_mode):
+            return Entry(entry.name, FOLDER, None, status.st_mtime)
+        kind = FILE if stat.S_ISREG(status.st_mode) else OTHER
+        return Entry(entry.name, kind, status.st_size, status.st_mtime)
+
+    def _resolve(self, path: str) -> str:
+        return self._inside(os.path.join(self.location, path)) if path else self.location  # noqa: PTH118
+
+    def _inside(self, path: str) -> str:
+        root = os.path.realpath(self.location)
+        real = os.path.realpath(path)
+        if real != root and not real.startswith(root.rstrip("/") + "/"):
+            raise PermissionError(f"{os.path.relpath(path, self.location)} leads out of the checkpoint")
+        return real
