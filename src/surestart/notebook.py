@@ -1,0 +1,176 @@
+"""What a notebook needs, the same on Databricks and in Jupyter: settings from widgets, a session, a look at rows.
+
+                 on Databricks                     elsewhere
+    widgets      dbutils.widgets, job parameters   LocalWidgets: SURESTART_<NAME> variables, then the default
+    session      the notebook's `spark`            surestart.session.local_session()
+    show         IPython's display                 IPython's display
+
+There is deliberately no widget for a checkpoint path: a person could change it for one run, which would then start from
+nothing. It follows from environment, catalog and schema.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+from surestart.environment import ENVIRONMENTS, Environment, environment_from_settings
+from surestart.errors import UsageError
+from surestart.stage import Pipeline, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LONGEST_CELL = 80
+
+
+@dataclass(frozen=True)
+class Widget:
+    """A named setting of a notebook. choices: the values it may have; free text when empty."""
+
+    name: str
+    default: str
+    label: str
+    choices: tuple[str, ...] = ()
+
+
+class Widgets(Protocol):
+    """The part of `dbutils.widgets` that is used here."""
+
+    def text(self, name: str, defaultValue: str, label: str = "") -> None: ...  # noqa: N803
+
+    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None: ...  # noqa: N803
+
+    def get(self, name: str) -> str: ...
+
+
+@dataclass
+class LocalWidgets:
+    """Stands in for `dbutils.widgets` where there is no Databricks: a value comes from SURESTART_<NAME>."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _values: dict[str, str] = field(default_factory=dict)
+
+    def text(self, name: str, defaultValue: str, label: str = "") -> None:  # noqa: N803
+        self._values[name] = self.environ.get(f"SURESTART_{name.upper()}") or defaultValue
+
+    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None:  # noqa: N803
+        if defaultValue not in choices:
+            raise ValueError(f"default {defaultValue!r} of widget {name!r} is not one of {list(choices)}")
+        self.text(name, defaultValue, label)
+
+    def get(self, name: str) -> str:
+        return self._values[name]
+
+
+def is_databricks(environ: Mapping[str, str] | None = None) -> bool:
+    return "DATABRICKS_RUNTIME_VERSION" in (os.environ if environ is None else environ)
+
+
+def read_settings(*widgets: Widget, of: Widgets | None = None, databricks: bool | None = None) -> dict[str, str]:
+    """Every widget exists and its value is returned, after `environment`, `catalog` and `schema`, which all have.
+
+    On Databricks a run without catalog and schema is refused: it would keep its tables in the notebook's folder.
+    """
+    databricks = is_databricks() if databricks is None else databricks
+    source = of if of is not None else (_notebook_global("dbutils").widgets if databricks else LocalWidgets())
+    settings: dict[str, str] = {}
+    for widget in (*_standard(databricks), *widgets):
+        if widget.choices:
+            source.dropdown(widget.name, widget.default, list(widget.choices), widget.label)
+        else:
+            source.text(widget.name, widget.default, widget.label)
+        value = source.get(widget.name).strip()
+        if widget.choices and value not in widget.choices:
+            # A job parameter may carry any text, also into a drop-down.
+            raise UsageError(
+                f"widget {widget.name} is {value!r}, not one of {', '.join(widget.choices)}",
+                meaning="Nothing has been started.",
+                next=f"choose one of them in the widget {widget.name!r} and run the cell again",
+            )
+        settings[widget.name] = value
+    if databricks and not (settings["catalog"] and settings["schema"]):
+        raise UsageError(
+            "the widgets catalog and schema are empty",
+            meaning="Tables and checkpoints live in a Unity Catalog schema; without its name there is nowhere to go.",
+            next="databricks bundle summary -t dev   # shows both; fill in the widgets and run the cell again",
+            do_not="take the schema of prod for a try; `bundle deploy -t dev` gives you one of your own.",
+        )
+    return settings
+
+
+def _standard(databricks: bool) -> tuple[Widget, ...]:
+    return (
+        Widget("environment", "dev" if databricks else "local", "Environment", ENVIRONMENTS),
+        Widget("catalog", "", "Catalog"),
+        Widget("schema", "", "Schema"),
+    )
+
+
+def session(databricks: bool | None = None) -> SparkSession:
+    """The notebook's own `spark` on Databricks, the local session elsewhere. Never a second session of a cluster."""
+    if is_databricks() if databricks is None else databricks:
+        running: SparkSession = _notebook_global("spark")
+        return running
+    from surestart.session import local_session
+
+    return local_session("surestart notebook")
+
+
+def read_environment(pipeline: Pipeline, settings: Mapping[str, str]) -> Environment:
+    return environment_from_settings(settings["environment"], pipeline.name, settings)
+
+
+def stages_of(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, Stage]:
+    return {stage.name: stage for stage in pipeline.build_stages(settings)}
+
+
+def make_sample(pipeline: Pipeline, environment: Environment, settings: Mapping[str, str]) -> None:
+    """Locally there is something to read afterwards; in every other environment nothing has been written."""
+    if environment.name == "local" and pipeline.prepare is not None:
+        pipeline.prepare(environment, settings)
+
+
+def show(rows: DataFrame, caption: str = "", limit: int = 10) -> None:
+    """The first rows are on the screen as a table; no more than `limit` were brought to the driver."""
+    from IPython.display import HTML, display
+
+    found = rows.limit(limit).collect()
+    display(HTML(table_html(rows.columns, found, caption)))
+
+
+def table_html(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", limit: int = 1000) -> str:
+    """One HTML table. Sensor bytes come from outside, so every cell is escaped and cut."""
+    head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>"
+        for row in islice(rows, limit)
+    )
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = bytes(value).decode("utf-8", "backslashreplace") if isinstance(value, bytes | bytearray) else str(value)
+    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+
+
+def _notebook_global(name: str) -> Any:
+    """`spark` and `dbutils` are globals of the notebook, not of this module."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    found = shell.user_ns.get(name) if shell is not None else None
+    if found is None:
+        raise UsageError(
+            f"this Python has no notebook variable {name!r}",
+            meaning="On Databricks a notebook has `spark` and `dbutils`; a job's wheel task has neither.",
+            next="surestart run --help   # outside a notebook, use the command line",
+        )
+    return found

@@ -1,0 +1,142 @@
+"""Checks of jobs as one target deploys them: schedules, references between tasks, files, the wheel, alarms.
+
+Each yields (where, text); nothing here looks at checkpoints.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bundle_files import Bundle, Target
+from checkpoints import settings_of
+from quartz import faults_of
+
+Found = Iterator[tuple[str, str]]
+
+
+def _undefined(bundle: Bundle, target: Target) -> Found:
+    yield from ((where, f"{reference} leads nowhere") for where, reference in target.undefined)
+
+
+def _schedule(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        triggers = [name for name in ("schedule", "continuous", "trigger") if job.get(name)]
+        if len(triggers) > 1:
+            yield key, f"has {' and '.join(triggers)}"
+        schedule = job.get("schedule") or {}
+        if schedule:
+            for text in faults_of(str(schedule.get("quartz_cron_expression", ""))):
+                yield f"{key}.schedule", text
+            if not schedule.get("timezone_id"):
+                yield f"{key}.schedule", "has no timezone_id"
+        if job.get("continuous") and any(task.get("depends_on") for task in job.get("tasks") or []):
+            yield key, "is continuous: its tasks cannot depend on each other"
+
+
+def _task_references(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        tasks = job.get("tasks") or []
+        names = [task.get("task_key") for task in tasks]
+        known = {
+            "environment_key": {entry.get("environment_key") for entry in job.get("environments") or []},
+            "job_cluster_key": {entry.get("job_cluster_key") for entry in job.get("job_clusters") or []},
+        }
+        if len(set(names)) != len(names):
+            yield key, f"task keys repeat: {names}"
+        for task in tasks:
+            for dependency in task.get("depends_on") or []:
+                if dependency.get("task_key") not in names:
+                    yield f"{key}.{task['task_key']}", f"depends on unknown task {dependency.get('task_key')!r}"
+            for reference, values in known.items():
+                if task.get(reference) is not None and task[reference] not in values:
+                    yield f"{key}.{task['task_key']}", f"{reference} {task[reference]!r} is not declared"
+
+
+def _one_run_at_a_time(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        if job.get("max_concurrent_runs") != 1:
+            yield (
+                key,
+                f"max_concurrent_runs is {job.get('max_concurrent_runs')} in {target.name}: two runs, one checkpoint",
+            )
+
+
+def _paths(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        folder = bundle.root / target.folder_of("jobs", key)
+        for task in job.get("tasks") or []:
+            for kind, field in (("notebook_task", "notebook_path"), ("spark_python_task", "python_file")):
+                path = (task.get(kind) or {}).get(field)
+                if path and not path.startswith("/") and not (folder / path).is_file():
+                    yield f"{key}.{task['task_key']}", f"{path} does not exist"
+
+
+def _wheel(bundle: Bundle, target: Target) -> Found:
+    project = tomllib.loads((bundle.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    builds = [a for a in (target.config.get("artifacts") or {}).values() if "uv build --wheel" in str(a.get("build"))]
+    for key, job in target.jobs.items():
+        specs = {entry["environment_key"]: entry.get("spec") or {} for entry in job.get("environments") or []}
+        for task in job.get("tasks") or []:
+            wheel, where = task.get("python_wheel_task"), f"{key}.{task['task_key']}"
+            if wheel is None:
+                continue
+            if wheel.get("package_name") != project["name"]:
+                yield where, f"package_name {wheel.get('package_name')!r} is not {project['name']!r}"
+            if wheel.get("entry_point") not in project["scripts"]:
+                yield where, f"entry_point {wheel.get('entry_point')!r} is not in pyproject's scripts"
+            shipped = (specs.get(task.get("environment_key")) or {}).get("dependencies") or []
+            shipped += [library["whl"] for library in task.get("libraries") or [] if "whl" in library]
+            if not builds or "../dist/*.whl" not in shipped:
+                yield where, "the wheel is not built by `uv build --wheel` and shipped from ../dist/*.whl"
+
+
+def _trigger(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            on_cluster = any(task.get(name) for name in ("job_cluster_key", "existing_cluster_id", "new_cluster"))
+            trigger = settings_of(task, job).get("trigger", "availableNow")
+            if not on_cluster and trigger.lower().replace("-", "") != "availablenow":
+                yield f"{key}.{task['task_key']}", f"trigger {trigger!r} on serverless, which knows only availableNow"
+
+
+def _alarms(bundle: Bundle, target: Target) -> Found:
+    for key, job in target.jobs.items():
+        if not job.get("schedule") and not job.get("continuous"):
+            continue
+        raw = target.raw["resources"]["jobs"][key]
+        for kind in ("email_notifications", "webhook_notifications"):
+            if not str((raw.get(kind) or {}).get("on_failure", "")).startswith("${var."):
+                yield key, f"{kind}.on_failure is not a variable"
+        if not (job.get("health") or {}).get("rules"):
+            yield key, "has no health rules"
+        if not job.get("tags"):
+            yield key, "has no tags"
+
+
+def _secrets(bundle: Bundle, target: Target) -> Found:
+    for where, _, value in walk(target.config.get("resources") or {}):
+        if isinstance(value, str) and "{{secrets/" in value:
+            yield where, "hands out a secret; pass the scope's name and read it at use"
+
+
+def walk(value: Any, where: str = "") -> Iterator[tuple[str, str, Any]]:
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        path = f"{where}.{key}".lstrip(".")
+        yield path, str(key), inner
+        yield from walk(inner, path)
+
+
+JOB_CHECKS: dict[str, Callable[[Bundle, Target], Found]] = {
+    "undefined-reference": _undefined,
+    "schedule": _schedule,
+    "task-reference": _task_references,
+    "one-run-at-a-time": _one_run_at_a_time,
+    "missing-file": _paths,
+    "wheel": _wheel,
+    "trigger": _trigger,
+    "alarm": _alarms,
+    "secret": _secrets,
+}

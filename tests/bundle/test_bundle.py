@@ -1,0 +1,96 @@
+"""The bundle of this repository, target by target, and once with the Databricks CLI where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from bundle_check import check_bundle
+from bundle_files import read_bundle, resolve_target
+from checkpoints import read_claims
+
+from surestart.cli import build_parser
+from surestart.environment import environment_from_settings
+from surestart.pipelines import load_pipeline
+
+ROOT = Path(__file__).parents[2]
+BUNDLE = read_bundle(ROOT)
+TARGETS = ("dev", "staging", "prod")
+
+
+def test_the_bundle_has_no_fault_in_any_target():
+    assert [str(fault) for fault in check_bundle(BUNDLE)] == []
+    assert BUNDLE.targets == TARGETS
+
+
+@pytest.mark.parametrize(
+    ("target", "root"),
+    [
+        ("dev", "/Volumes/main/dev_alice_sensor/checkpoints"),
+        ("staging", "/Volumes/main/sensor_staging/checkpoints"),
+        ("prod", "/Volumes/main/sensor/checkpoints"),
+    ],
+)
+def test_every_stage_has_one_job_and_one_checkpoint(target, root):
+    uses = read_claims(BUNDLE, resolve_target(BUNDLE, target)).uses
+
+    assert sorted((job, use.path) for job, use in uses) == [
+        ("sensor_deserialize", f"{root}/sensor-deserialize"),
+        ("sensor_merge_gold", f"{root}/sensor-merge-gold"),
+        ("sensor_raw_ingest", f"{root}/sensor-raw-ingest"),
+    ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_command_line_accepts_what_each_job_passes_to_it(target):
+    pipeline = load_pipeline("sensor")
+    for key, job in resolve_target(BUNDLE, target).jobs.items():
+        for task in job["tasks"]:
+            parameters = task["python_wheel_task"]["parameters"]
+            args = build_parser(parameters[0]).parse_args(parameters)
+            settings = dict(word.split("=", 1) for word in args.set)
+            environment = environment_from_settings(args.env, pipeline.name, settings, environ={})
+
+            stages = {stage.name: stage for stage in pipeline.build_stages(settings)}
+            assert args.stage in stages, key
+            assert environment.checkpoint(args.stage) in job["description"]
+            assert stages[args.stage].declare(environment).sinks[0].target.startswith(f"main.{settings['schema']}.")
+
+
+def test_schedules_are_paused_in_dev_and_active_elsewhere():
+    paused = {
+        target: {job["schedule"].get("pause_status") for job in resolve_target(BUNDLE, target).jobs.values()}
+        for target in TARGETS
+    }
+
+    assert paused == {"dev": {"PAUSED"}, "staging": {None}, "prod": {None}}
+
+
+def test_two_people_in_dev_share_nothing():
+    alice, bob = (
+        {use.path for _, use in read_claims(BUNDLE, resolve_target(BUNDLE, "dev", user)).uses}
+        for user in ("alice", "bob")
+    )
+
+    assert len(alice) == len(bob) == 3
+    assert not alice & bob
+
+
+@pytest.mark.skipif(
+    shutil.which("databricks") is None,
+    reason="no `databricks` CLI on PATH: `bundle validate --strict` not run, only our own checks",
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_databricks_cli_validates_the_bundle_strictly(target):
+    ended = subprocess.run(
+        ["databricks", "bundle", "validate", "--strict", "-t", target],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
