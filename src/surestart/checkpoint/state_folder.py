@@ -33,7 +33,7 @@ LISTINGS_REMOTE = 256
 
 @dataclass(frozen=True)
 class StoreVersions:
-    """One store of one partition. full: versions with a snapshot; steps: with a delta or changelog; ids: their uuids."""
+    """One store of one partition. full: versions with a snapshot; steps: a delta or changelog; ids: their uuids."""
 
     full: frozenset[int] = frozenset()
     steps: frozenset[int] = frozenset()

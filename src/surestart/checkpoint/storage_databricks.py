@@ -1,4 +1,4 @@
-"""Unity Catalog volumes from outside a cluster, through databricks-sdk's Files API. Listing and download, nothing else."""
+"""Unity Catalog volumes from outside a cluster, through databricks-sdk's Files API: listing and download only."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class VolumeStorage:
 def _cannot(what: str, command: str) -> CannotTell:
     return CannotTell(
         what,
-        meaning="A /Volumes path exists on clusters only; from here it is read through the Files API. Nothing was read.",
+        meaning="A /Volumes path exists on clusters only; from here it is read through the Files API.",
         next=command,
         do_not="take an unread checkpoint for a safe one.",
         code="StorageNotReachable",

@@ -1,4 +1,4 @@
-"""Cloud stores through fsspec: s3://, gs://, abfss:// and every other scheme that an installed filesystem answers to."""
+"""Cloud stores through fsspec: s3://, gs://, abfss:// and whatever else an installed one answers to."""
 
 from __future__ import annotations
 
