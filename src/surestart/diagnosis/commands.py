@@ -1,0 +1,28 @@
+"""The exact next command for a stage of an environment, spelled in one place so that it stays runnable."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Commands:
+    stage: str
+    environment: str = ""
+
+    def plan(self, remedy: str) -> str:
+        return f"surestart plan {remedy} {shlex.quote(self.stage)}{self._environment} -o plan.json"
+
+    def run(self) -> str:
+        return f"surestart run {shlex.quote(self.stage)}{self._environment}"
+
+    def doctor(self) -> str:
+        return f"surestart doctor {shlex.quote(self.stage)}{self._environment}"
+
+    def history(self) -> str:
+        return f"surestart history {shlex.quote(self.stage)}{self._environment}"
+
+    @property
+    def _environment(self) -> str:
+        return f" -e {shlex.quote(self.environment)}" if self.environment else ""

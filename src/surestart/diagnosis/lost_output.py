@@ -1,0 +1,82 @@
+"""Rows that a query wrote and that were taken out of the table again, while the checkpoint still counts them as done.
+
+    v3 batch 2   v4 batch 3   v5 batch 4   v6 RESTORE to v3     ->  batches 3 and 4 are in neither place
+
+RESTORE keeps the transactions (RestoreTableCommand commits file actions only), so the table goes on saying that it
+holds those batches, and a replay of them is dropped.
+"""
+
+from __future__ import annotations
+
+from surestart.declaration import SinkDeclaration
+from surestart.deltalog import Commit
+from surestart.deltalog.actions import integer
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.sink_evidence import SinkEvidence, app_ids, batch_of, is_query_id
+
+_REPLACING = (
+    "CREATE OR REPLACE TABLE",
+    "CREATE OR REPLACE TABLE AS SELECT",
+    "REPLACE TABLE",
+    "REPLACE TABLE AS SELECT",
+)
+_NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
+
+
+def find_lost_output(
+    sink: SinkDeclaration, evidence: SinkEvidence, app_id: str, commands: Commands
+) -> tuple[Finding, ...]:
+    """A finding for the newest commit that took this writer's rows away, if there is one."""
+    for index in range(len(evidence.commits) - 1, -1, -1):
+        commit = evidence.commits[index]
+        kept_up_to = _kept_up_to(commit)
+        if kept_up_to is None:
+            continue
+        before = [item for item in evidence.commits[:index] if item.version > kept_up_to and app_id in app_ids(item)]
+        batches = sorted({batch for item in before if (batch := batch_of(item, app_id)) is not None})
+        if not batches:
+            continue
+        later = evidence.commits[index + 1 :]
+        # Once a batch, a backfill or a replay was written on top, the harm is done or repaired: no longer a reason to
+        # refuse the next start, still a reason to look.
+        settled = any(app_id in app_ids(item) for item in later) or any(
+            item.mark and not is_query_id(item.mark.query_id) for item in later
+        )
+        return (_finding(sink, commit, kept_up_to, batches, settled, commands),)
+    return ()
+
+
+def _kept_up_to(commit: Commit) -> int | None:
+    """The version whose rows a commit kept: -1 when it emptied the table, None when it took nothing away at large."""
+    if commit.operation == "RESTORE":
+        version = integer(commit.parameters.get("version"))
+        # Restored by timestamp: which version that was, the commit does not say.
+        return -1 if version is None else version
+    if commit.operation in _REPLACING or commit.operation == "TRUNCATE":
+        return -1
+    if commit.operation == "DELETE" and commit.parameters.get("predicate", "").replace(" ", "") in _NO_PREDICATE:
+        return -1
+    if commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite":
+        return -1 if commit.parameters.get("predicate", "") in ("", "true") else None
+    return None
+
+
+def _finding(
+    sink: SinkDeclaration, commit: Commit, kept: int, batches: list[int], settled: bool, commands: Commands
+) -> Finding:
+    restored = commit.operation == "RESTORE"
+    what = f"RESTORE to version {kept}" if restored and kept >= 0 else commit.operation
+    span = f"{batches[0]}" if len(batches) == 1 else f"{batches[0]}..{batches[-1]}"
+    return Finding(
+        code="SINK_RESTORED" if restored else "SINK_CLEARED",
+        severity=Severity.ATTENTION if settled else Severity.UNSAFE,
+        evidence=f"{sink.target}: version {commit.version} ({what}) took out {len(batches)} batches of this query, "
+        f"{span}; "
+        "the checkpoint counts them as done",
+        meaning="Their rows are in the table no more and the next start does not read them again"
+        + (", nor would a replay be let in: the table still knows those batches." if restored else "."),
+        next=commands.plan("replay"),
+        do_not="delete checkpoint files to read the rows again: the table drops batches it has seen, new rows in "
+        "them too.",
+    )
