@@ -14,6 +14,7 @@ from surestart.errors import EXIT_INTERRUPTED, SurestartError
 VERBS = {
     "run": "run one stage, or all of them, to the end of the available data",
     "status": "what is where: tables, checkpoints, last batches of an environment",
+    "kafka": "start, stop and look at a real Kafka broker on this machine",
 }
 
 EXIT_CODES = """\

@@ -1,0 +1,70 @@
+"""Stage 2, sensor-deserialize: each raw record becomes typed columns, or gets a reason to be quarantined.
+
+    raw record ── not UTF-8, not a JSON object ──────────> reason "unreadable: …"
+               ── a required field missing or mistyped ──> reason "schema: …"
+               ── outside of what a sensor can measure ──> reason "range: …"
+               └─ otherwise ─────────────────────────────> typed columns, reason null
+
+The functions used are deterministic: a replayed batch decides the same for every record.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sensor_pipeline.records import MESSAGE, RANGES, REQUIRED, TIME_FORM
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def to_readings(raw: DataFrame) -> DataFrame:
+    """Every row of `raw` once, with the columns of a reading, the payload, and `reason` (null for a good one)."""
+    from pyspark.sql import functions as F
+
+    text = F.col("payload").cast("string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+    parsed = raw.select(
+        "*",
+        F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", options)).alias("message"),
+    )
+    return parsed.select(*readings_of(F.col("message"), unreadable(F.col("payload"), F.col("message"))))
+
+
+def unreadable(payload: Column, message: Column) -> Column:
+    """Why the bytes are no message at all; null when they are one."""
+    from pyspark.sql import functions as F
+
+    corrupt = message["_corrupt"].isNotNull()
+    nothing_read = F.coalesce(*[message[name].cast("string") for name in ("sensor_id", "reading_time")]).isNull()
+    return (
+        F.when(F.length(payload) == 0, "unreadable: empty")
+        .when(message.isNull(), "unreadable: not UTF-8")
+        .when(corrupt & nothing_read, "unreadable: not a JSON object")
+        .when(corrupt, "schema: a field has the wrong type")
+    )
+
+
+def readings_of(message: Column, unreadable: Column) -> list[Column]:
+    """The columns of a reading from a message struct, judged: used for JSON and Avro alike."""
+    from pyspark.sql import functions as F
+
+    time = F.try_to_timestamp(message["reading_time"], F.lit("yyyy-MM-dd'T'HH:mm:ssX"))
+    reason = unreadable
+    conditions = [(message[name].isNull(), f"schema: {name} is missing") for name in REQUIRED]
+    conditions.append(
+        (~message["reading_time"].rlike(TIME_FORM) | time.isNull(), "schema: reading_time is not an ISO 8601 UTC time")
+    )
+    conditions += [
+        (F.isnan(message[name].cast("double")) | ~message[name].between(low, high), f"range: {name}")
+        for name, (low, high) in RANGES.items()
+    ]
+    judged = F.coalesce(reason, *[F.when(condition, F.lit(text)) for condition, text in conditions])
+    return [
+        *[message[name].alias(name) for name in ("sensor_id", "room", "firmware")],
+        time.alias("reading_time"),
+        time.cast("date").alias("reading_date"),
+        *[message[name].alias(name) for name in ("revision", "temperature", "humidity", "battery")],
+        *[F.col(name) for name in ("payload", "source", "partition", "offset", "ingested_at")],
+        judged.alias("reason"),
+    ]

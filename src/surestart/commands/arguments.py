@@ -1,0 +1,75 @@
+"""The options that every verb has, and what they mean together."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import UsageError
+from surestart.pipelines import load_pipeline
+from surestart.stage import Pipeline, Stage
+
+
+def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-e", "--env", default=None, help="local, dev, staging or prod (default $SURESTART_ENV or local)"
+    )
+    parser.add_argument(
+        "--root", default="", help="where tables, checkpoints and landed files are kept, without a catalog"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline",
+    )
+    parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+
+
+def read_settings(args: argparse.Namespace) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for pair in args.set:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise UsageError(
+                f"--set {pair!r} is not KEY=VALUE",
+                meaning="A setting without a value would be taken for its default.",
+                next="surestart run all --set readings=10000",
+            )
+        settings[key.strip()] = value
+    if args.root:
+        settings["root"] = args.root
+    return settings
+
+
+def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, dict[str, str]]:
+    settings = read_settings(args)
+    pipeline = load_pipeline(args.pipeline)
+    known = {"root", "checkpoint_root", "catalog", "schema", "landing", *pipeline.settings}
+    unknown = sorted(settings.keys() - known)
+    if unknown:
+        raise UsageError(
+            f"unknown setting {', '.join(unknown)}; known: {', '.join(sorted(known))}",
+            meaning="A misspelt setting would silently have no effect.",
+            next=f"surestart run --help  # settings of the pipeline {pipeline.name!r} are listed there",
+        )
+    name = args.env or os.environ.get("SURESTART_ENV") or "local"
+    return environment_from_settings(name, pipeline.name, settings), pipeline, settings
+
+
+def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> tuple[Stage, ...]:
+    """All stages for `all`, else the one of that name or query name."""
+    stages = pipeline.build_stages(settings)
+    if wanted == "all":
+        return stages
+    name = wanted.removeprefix(f"{pipeline.name}-")
+    chosen = tuple(stage for stage in stages if stage.name == name)
+    if not chosen:
+        raise UsageError(
+            f"no stage {wanted!r}; stages: {', '.join(stage.name for stage in stages)}, or all",
+            meaning=f"The pipeline {pipeline.name!r} has {len(stages)} stages.",
+            next="surestart run all",
+        )
+    return chosen

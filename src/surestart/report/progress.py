@@ -1,0 +1,58 @@
+"""One live line per stage on a terminal; one line per batch where nobody watches.
+
+sensor-raw-ingest   batch 3   80,000 rows   41,200 rows/s
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from surestart.runner import BatchProgress, StageRun
+
+
+class ProgressLines:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._live = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
+        self._query = ""
+        self._rows = 0
+        self._began = monotonic()
+
+    def note(self, text: str) -> None:
+        self._show(f"{text} …", keep=not self._live)
+
+    def begin(self, query: str) -> None:
+        self._query, self._rows, self._began = query, 0, monotonic()
+        if self._live:
+            self._show(f"{query:<22} starting", keep=False)
+
+    def batch(self, progress: BatchProgress) -> None:
+        self._rows += progress.rows
+        self._show(
+            f"{self._query:<22} batch {progress.batch:<4} {self._rows:>10,} rows  {progress.rows_per_second:>9,.0f} rows/s",
+            keep=not self._live,
+        )
+
+    def end(self, run: StageRun) -> None:
+        if not run.batches:
+            self._show(f"{self._query:<22} nothing new", keep=True)
+            return
+        batches = f"batch {run.first_batch}" if run.batches == 1 else f"batches {run.first_batch}-{run.last_batch}"
+        replay = f", batch {run.replayed} was a replay" if run.replayed is not None else ""
+        self._show(
+            f"{self._query:<22} {batches:<14} {run.rows:>9,} rows  {run.rows / run.seconds:>9,.0f} rows/s  "
+            f"{run.seconds:.1f} s{replay}",
+            keep=True,
+        )
+
+    def clear(self) -> None:
+        if self._live:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _show(self, text: str, keep: bool) -> None:
+        self._stream.write((f"\r\x1b[K{text}" if self._live else text) + ("\n" if keep else ""))
+        self._stream.flush()

@@ -1,0 +1,123 @@
+"""Sessions: the local one, and the few differences between classic Spark and Spark Connect.
+
+Nothing outside this module touches sparkContext, _jvm, _jdf or an RDD: they do not exist on Spark Connect, on serverless
+compute and in standard access mode.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from surestart.cache import cache_folder
+from surestart.errors import UsageError
+from surestart.jars import COORDINATES, jars_folder, resolve_jars
+from surestart.java import find_java, launcher_home
+from surestart.settings import EVERYWHERE, LOCAL, pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def local_session(
+    application: str = "surestart",
+    *,
+    master: str = "local[2]",
+    ui: bool = False,
+    memory: str = "1g",
+    confs: Mapping[str, str] | None = None,
+    coordinates: tuple[str, ...] = COORDINATES,
+) -> SparkSession:
+    """A local Spark with Delta, Kafka and Avro, quiet and bound to 127.0.0.1; the running one if there is one."""
+    _refuse_two_sparks()
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    jars = resolve_jars(coordinates)
+    os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
+    # Workers must be this interpreter: another minor version fails on the first Python function.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    log4j = importlib.resources.files("surestart") / "log4j2.properties"
+    options = [f"-Dlog4j2.configurationFile=file:{log4j}", "-Dderby.system.home=/nonexistent", "-XX:+UseSerialGC"]
+    archive = jars_folder(coordinates) / ARCHIVE
+    if archive.exists():
+        options.append(f"-XX:SharedArchiveFile={archive}")
+    settings = {
+        **pairs(LOCAL),
+        **pairs(EVERYWHERE),
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.driver.memory": memory,
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
+        **(confs or {}),
+    }
+    builder = SparkSession.builder.appName(application).master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def session(application: str = "surestart", *, ui: bool = False) -> SparkSession:
+    """The session that is there (Databricks, a notebook, Spark Connect by SPARK_REMOTE), else a local one."""
+    if runs_on_databricks() or os.environ.get("SPARK_REMOTE"):
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.appName(application).getOrCreate()
+    return local_session(application, ui=ui)
+
+
+# A class-data archive of a former run: Spark loads some 20,000 classes at start, which costs seconds.
+ARCHIVE = "classes.jsa"
+
+
+def is_connect(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def spark_version(spark: SparkSession) -> str:
+    return str(spark.version)
+
+
+@contextmanager
+def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these settings inside the block and its former ones afterwards, also when the block fails."""
+    former = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, before in former.items():
+            if before is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, before)
+
+
+def _refuse_two_sparks() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        connect = version("databricks-connect")
+        plain = version("pyspark")
+    except PackageNotFoundError:
+        return
+    raise UsageError(
+        f"both databricks-connect {connect} and pyspark {plain} are installed here",
+        meaning="They own the same files; whichever came last has half replaced the other.",
+        next=f"{sys.executable} -m pip uninstall -y databricks-connect pyspark",
+        do_not="put the extras `local` and `connect` into one environment.",
+        code="TwoSparks",
+    )
+
+
+def runs_on_databricks(environ: Mapping[str, str] | None = None) -> bool:
+    return "DATABRICKS_RUNTIME_VERSION" in (os.environ if environ is None else environ)

@@ -1,0 +1,61 @@
+"""Appends each batch to one Delta table, exactly once: Delta drops a (query id, batch id) it has seen before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment, Table
+from surestart.sinks.delta_table import create_or_check_table
+from surestart.sinks.identity import commit_note, read_query_id
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@dataclass(frozen=True)
+class DeltaAppend:
+    table: str
+    columns: str
+    partition_by: tuple[str, ...] = ()
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        create_or_check_table(spark, environment.table(self.table), self.columns, self.partition_by)
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        return writer.foreachBatch(AppendBatch(context, context.environment.table(self.table))).start()
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        table = environment.table(self.table)
+        return (SinkDeclaration("delta-append", table.label, table.path),)
+
+
+@dataclass(frozen=True)
+class AppendBatch:
+    context: BatchContext
+    table: Table
+
+    def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        append_once(batch_df, self.table, self.context, query_id, batch_id)
+
+
+def append_once(
+    rows: DataFrame, table: Table, context: BatchContext, query_id: str, batch_id: int, step: str = ""
+) -> None:
+    """The rows are in the table once, whether or not this batch was written before."""
+    writer = (
+        rows.write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"{query_id}:{step}" if step else query_id)
+        .option("txnVersion", str(batch_id))
+        .option("userMetadata", commit_note(context.query, query_id, batch_id, context.stage, step))
+    )
+    if table.path:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)

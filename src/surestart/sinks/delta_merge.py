@@ -1,0 +1,193 @@
+"""Merges each batch into one Delta table: one row per key, the newest by a total order that no replay can change.
+
+    batch ──> newest row per key in the batch ──> MERGE … ON keys AND literal bounds of this batch
+                                                   WHEN MATCHED AND the source row is newer  THEN UPDATE
+                                                   WHEN NOT MATCHED                          THEN INSERT
+
+Arrival order never matters: an older row neither overwrites a newer one nor wins inside a batch. The bounds are literals
+read from the batch, so Delta leaves out every file of the target that cannot hold one of its keys, and the cost of a
+MERGE follows the batch and not the table.
+
+MERGE takes its transaction from session settings, not from options. They are set on the batch's own session and unset in
+any case: left behind, they make Delta drop the session's next, unrelated write without a word.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment, Table
+from surestart.failpoints import reach
+from surestart.session import applied
+from surestart.settings import MERGE, pairs
+from surestart.sinks.delta_table import create_or_check_table
+from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA, commit_note, read_query_id
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger("surestart.merge")
+
+
+@dataclass(frozen=True)
+class DeltaMerge:
+    """keys: what a row is about. order: what makes one row newer than another with the same keys; the last column must
+    make it total. bounded_by: columns that are functions of the keys; list_of: partition columns, few per batch."""
+
+    table: str
+    columns: str
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    partition_by: tuple[str, ...] = ()
+    bounded_by: tuple[str, ...] = ()
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        create_or_check_table(spark, environment.table(self.table), self.columns, self.partition_by)
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        return writer.foreachBatch(self.batch_writer(context)).start()
+
+    def batch_writer(self, context: BatchContext) -> MergeBatch:
+        return MergeBatch(
+            context=context,
+            table=context.environment.table(self.table),
+            keys=self.keys,
+            order=self.order,
+            partition_by=self.partition_by,
+            bounded_by=self.bounded_by,
+        )
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        table = environment.table(self.table)
+        return (SinkDeclaration("delta-merge", table.label, table.path, keys=self.keys),)
+
+
+@dataclass(frozen=True)
+class MergeBatch:
+    context: BatchContext
+    table: Table
+    keys: tuple[str, ...]
+    order: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    bounded_by: tuple[str, ...]
+
+    def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        spark = batch_df.sparkSession
+        query_id = read_query_id(self.context.checkpoint, spark)
+        newest = newest_per_key(batch_df, self.keys, self.order)
+        bounds = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        # On Spark Connect temporary views belong to the user's session, which several streams may share.
+        view = f"surestart_{self.context.query}_{batch_id}".replace("-", "_")
+        newest.createOrReplaceTempView(view)
+        try:
+            note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
+            with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
+                counts = spark.sql(self.merge_sql(view, batch_df.columns, bounds)).collect()
+        finally:
+            spark.catalog.dropTempView(view)
+        reach("merge.after_commit")
+        if not counts:
+            # Delta answers a MERGE that it has seen before with no row at all, and otherwise with one row of counts.
+            expected = batch_id == self.context.replayed_batch
+            _log.log(
+                logging.INFO if expected else logging.ERROR,
+                "%s: batch %s was skipped by %s, which holds it under query id %s%s",
+                self.context.query,
+                batch_id,
+                self.table.label,
+                query_id,
+                " (a replay after a crash)" if expected else "; it was not planned before: run surestart doctor",
+            )
+            if not expected:
+                raise SkippedBatch(self.context.query, batch_id, self.table.label)
+
+    def merge_sql(self, view: str, columns: list[str], bounds: list[str]) -> str:
+        on = [f"t.`{key}` = s.`{key}`" for key in self.keys] + bounds
+        newer = f"struct({_columns('s', self.order)}) > struct({_columns('t', self.order)})"
+        assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
+        names = ", ".join(f"`{name}`" for name in columns)
+        return (
+            f"MERGE INTO {self.table.sql} t USING `{view}` s ON {' AND '.join(on)} "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments} "
+            f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({_columns('s', tuple(columns))})"
+        )
+
+
+class SkippedBatch(RuntimeError):
+    """The sink dropped a batch that it cannot have seen: going on would lose its rows in silence."""
+
+    def __init__(self, query: str, batch_id: int, table: str) -> None:
+        super().__init__(
+            f"SkippedBatch: {table} dropped batch {batch_id} of {query}, which was never planned before this run.\n"
+            f"Meaning: the table is ahead of the checkpoint (rewound, restored or copied); its rows would be lost.\n"
+            f"Next: surestart doctor\n"
+            f"Do not: restart it as it is, or delete the checkpoint."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RuntimeError, (str(self),))
+
+
+def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
+    """One row per key, the greatest by `order`."""
+    from pyspark.sql import functions as F
+
+    whole = F.struct(*[F.col(name) for name in rows.columns])
+    rank = F.struct(*[F.col(name) for name in order])
+    newest = rows.groupBy(*keys).agg(F.max_by(whole, rank).alias("row"))
+    return newest.select("row.*")
+
+
+def read_bounds(rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...]) -> list[str]:
+    """Conditions on the target, true for every row that this batch can match, as SQL with literals."""
+    from pyspark.sql import functions as F
+
+    if not partition_by and not bounded_by:
+        return []
+    wanted = [F.collect_set(F.col(name).cast("string")).alias(f"set_{name}") for name in partition_by]
+    for name in bounded_by:
+        wanted += [F.min(name).cast("string").alias(f"min_{name}"), F.max(name).cast("string").alias(f"max_{name}")]
+    kinds = dict(rows.dtypes)
+    row = rows.agg(*wanted).collect()[0]
+    bounds = []
+    for name in partition_by:
+        values = sorted(row[f"set_{name}"])
+        if values:
+            bounds.append(f"t.`{name}` IN ({', '.join(_literal(value, kinds[name]) for value in values)})")
+    for name in bounded_by:
+        low, high = row[f"min_{name}"], row[f"max_{name}"]
+        if low is not None:
+            bounds.append(f"t.`{name}` BETWEEN {_literal(low, kinds[name])} AND {_literal(high, kinds[name])}")
+    return bounds
+
+
+@contextmanager
+def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> Iterator[None]:
+    """Inside the block the session's next Delta command carries this pair and note."""
+    settings = {TXN_APP_ID: app_id, TXN_VERSION: str(version), USER_METADATA: note}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+
+
+def _columns(side: str, names: tuple[str, ...]) -> str:
+    return ", ".join(f"{side}.`{name}`" for name in names)
+
+
+def _literal(value: str, kind: str) -> str:
+    if kind not in ("string", "date", "timestamp", "int", "bigint", "smallint", "tinyint"):
+        raise TypeError(f"a bound of type {kind} cannot be written as a literal")
+    quoted = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return quoted if kind == "string" else f"CAST({quoted} AS {kind})"

@@ -1,0 +1,119 @@
+"""One query, two tables, each row in exactly one of them: good rows and quarantined rows, also across a crash.
+
+    batch ──> 1. quarantine  (rows with a reason)      commit: (query id, batch id)
+         └──> 2. good        (rows without a reason)   commit: (query id, batch id)
+
+The two commits are separate. After a crash between them Spark replays the batch with the same offsets, the first commit
+is recognised and dropped, the second is written. That alone keeps every row in one table only if the function that
+decides gives the same answer again. It may not: the usual reason for a crash is a bug, and the usual next start runs the
+repaired code. So on a replayed batch whose first commit stands, step 2 believes the quarantine table, not the function:
+rows already there stay there, the others go to the good table, and those that the new code refuses go to quarantine under
+a step of its own. docs/decisions/0003-one-query-two-tables.md
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment, Table
+from surestart.failpoints import reach
+from surestart.sinks.delta_append import append_once
+from surestart.sinks.delta_table import create_or_check_table, read_table
+from surestart.sinks.identity import read_query_id
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+@dataclass(frozen=True)
+class DeltaSplit:
+    """Rows whose `reason` is null go to `good`, the others to `quarantine`; `position` identifies a row in both."""
+
+    good: str
+    good_columns: str
+    quarantine: str
+    quarantine_columns: str
+    position: tuple[str, ...]
+    reason: str = "reason"
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        create_or_check_table(spark, environment.table(self.good), self.good_columns)
+        create_or_check_table(spark, environment.table(self.quarantine), self.quarantine_columns)
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        environment = context.environment
+        batch = SplitBatch(
+            context=context,
+            good=environment.table(self.good),
+            good_columns=_names(self.good_columns),
+            quarantine=environment.table(self.quarantine),
+            quarantine_columns=_names(self.quarantine_columns),
+            position=self.position,
+            reason=self.reason,
+        )
+        return writer.foreachBatch(batch).start()
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        quarantine, good = environment.table(self.quarantine), environment.table(self.good)
+        return (
+            SinkDeclaration("delta-append", quarantine.label, quarantine.path),
+            SinkDeclaration("delta-append", good.label, good.path),
+        )
+
+
+@dataclass(frozen=True)
+class SplitBatch:
+    context: BatchContext
+    good: Table
+    good_columns: tuple[str, ...]
+    quarantine: Table
+    quarantine_columns: tuple[str, ...]
+    position: tuple[str, ...]
+    reason: str
+
+    def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        from pyspark.sql import functions as F
+
+        spark = batch_df.sparkSession
+        query_id = read_query_id(self.context.checkpoint, spark)
+        quarantined = batch_df.where(F.col(self.reason).isNotNull()).select(*self.quarantine_columns)
+        accepted = batch_df.where(F.col(self.reason).isNull()).select(*self.good_columns)
+        steps = self._read_steps(spark, query_id, batch_id) if batch_id == self.context.replayed_batch else ()
+        if "" in steps:
+            there = read_table(spark, self.quarantine).select(*self.position)
+            late = quarantined.join(there, list(self.position), "left_anti").select(*self.quarantine_columns)
+            # Counted, because a second crash may be repaired by a third version of the code, which refuses yet others.
+            append_once(late, self.quarantine, self.context, query_id, batch_id, step=f"late-{len(steps)}")
+            accepted = accepted.join(there, list(self.position), "left_anti").select(*self.good_columns)
+        else:
+            append_once(quarantined, self.quarantine, self.context, query_id, batch_id)
+        reach("split.between")
+        append_once(accepted, self.good, self.context, query_id, batch_id)
+
+    def _read_steps(self, spark: SparkSession, query_id: str, batch_id: int) -> tuple[str, ...]:
+        """The steps of this batch that the quarantine table has a commit of; "" is the first."""
+        history = spark.sql(f"DESCRIBE HISTORY {self.quarantine.sql}").select("userMetadata")
+        notes = [_note(row[0]) for row in history.where("userMetadata IS NOT NULL").limit(1000).collect()]
+        return tuple(
+            str(note.get("step", ""))
+            for note in notes
+            if note.get("query_id") == query_id and note.get("batch_id") == batch_id
+        )
+
+
+def _note(text: str) -> dict[str, object]:
+    try:
+        note = json.loads(text).get("surestart", {})
+    except (ValueError, AttributeError):
+        return {}  # somebody else's commit: its note is free text
+    return note if isinstance(note, dict) else {}
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(part.split()[0] for part in columns.replace("\n", " ").split(","))

@@ -1,0 +1,50 @@
+"""The pair that makes a batch recognisable: the query id in the checkpoint's `metadata` and the batch id.
+
+    <checkpoint>/metadata    {"id":"<uuid>"}    new when a checkpoint is recreated, unchanged when a query resumes
+
+Every commit of ours carries it twice: as Delta's transaction (application id, version), which Delta itself compares, and
+in the commit's userMetadata, which people and the doctor can read from the table's history:
+
+    {"surestart": {"query": …, "query_id": …, "batch_id": …, "stage": …, "step": …}}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surestart.errors import CannotTell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TXN_APP_ID = "spark.databricks.delta.write.txnAppId"
+TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+def read_query_id(checkpoint: str, spark: SparkSession) -> str:
+    """The query id that Spark wrote into the checkpoint before its first batch."""
+    local = checkpoint.removeprefix("file://").removeprefix("file:")
+    if local.startswith("/") and Path(local).exists():
+        text = (Path(local) / "metadata").read_text(encoding="utf-8")
+    else:
+        rows = spark.read.text(f"{checkpoint}/metadata").collect()
+        text = "\n".join(row[0] for row in rows)
+    try:
+        found = json.loads(text)["id"]
+    except (ValueError, KeyError, TypeError) as problem:
+        raise CannotTell(
+            f"{checkpoint}/metadata holds {len(text)} characters and no query id",
+            meaning="Without the id a replayed batch cannot be told from a new one, so nothing is written.",
+            next=f"surestart inspect {checkpoint}",
+            do_not="delete the checkpoint or write an id of your own into it.",
+            code="QueryIdUnreadable",
+        ) from problem
+    return str(found)
+
+
+def commit_note(query: str, query_id: str, batch_id: int, stage: str, step: str = "") -> str:
+    note = {"query": query, "query_id": query_id, "batch_id": batch_id, "stage": stage, "step": step}
+    return json.dumps({"surestart": note})

@@ -1,0 +1,1 @@
+"""Where a stage reads from: files (Auto Loader or its twin), Kafka, Delta."""

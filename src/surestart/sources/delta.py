@@ -1,0 +1,30 @@
+"""A Delta table as a source. Spark keeps the table's id in every offset and refuses another table at the same path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SourceDeclaration
+from surestart.environment import Environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class DeltaSource:
+    """Reads a table of the environment from its first row on, or from the position given in `options`
+    (startingVersion, startingTimestamp), which Spark heeds on a new checkpoint only."""
+
+    table: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        table = environment.table(self.table)
+        reader = spark.readStream.format("delta").options(**dict(self.options))
+        return reader.load(table.path) if table.path else reader.table(table.sql)
+
+    def declare(self, environment: Environment) -> SourceDeclaration:
+        table = environment.table(self.table)
+        return SourceDeclaration("delta", table.label, table.path, self.options)

@@ -1,0 +1,27 @@
+"""Fixtures shared by all rooms. One Spark session for the whole pytest process: starting one costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from surestart.environment import Environment, environment_from_settings
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """Real Spark with Delta, Kafka and Avro."""
+    from surestart.session import local_session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse)})
+    yield session
+    session.stop()
+
+
+@pytest.fixture()
+def environment(tmp_path: Path) -> Environment:
+    """An empty local environment."""
+    return environment_from_settings("local", "sensor", {"root": str(tmp_path / "root")}, environ={})
