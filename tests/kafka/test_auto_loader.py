@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from surestart.errors import UsageError
 from surestart.sources.auto_loader import COLUMNS, file_stream, reader_options
 

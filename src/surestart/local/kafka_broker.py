@@ -1,0 +1,170 @@
+"""A real single-node Kafka broker (KRaft, broker and controller in one JVM) on 127.0.0.1, without Docker.
+
+    <folder>/
+        server.properties   written at each start
+        log4j2.properties   the broker's log goes to server.log, warnings and the line that says it is up
+        data/               topics and offsets; kept from one start to the next unless the folder is thrown away
+        broker.json         pid and ports of a detached broker; pid 0 once it was stopped
+        server.log
+
+Two lives:
+
+    with kafka_broker() as broker     gone with the process that started it, whatever ends that one: a small shell waits
+                                      on a pipe that only the parent holds open, and at its end kills the broker and
+                                      removes the folder. SIGKILL of the parent closes the pipe as well.
+    start_detached(folder)            lives on until stop_detached(folder): surestart.local.kafka_detached
+
+Automatic creation of topics stays on, as on most clusters: a tool that merely asks about a topic must not make it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surestart.errors import CannotTell
+from surestart.java import Java, find_java
+from surestart.local.kafka_configuration import Ports, format_storage, free_ports, server_command, write_configuration
+from surestart.local.kafka_jars import resolve_kafka_jars
+
+_UP = b"Kafka Server started"
+
+# Its arguments are the broker's command. A word on the pipe: the parent wants the broker dead and the data kept, for
+# another start. The end of the pipe without a word: the parent is gone.
+_GUARD = """
+"$@" >>"$KAFKA_FOLDER/server.log" 2>&1 </dev/null &
+broker=$!
+echo $broker >"$KAFKA_FOLDER/pid.draft" && mv "$KAFKA_FOLDER/pid.draft" "$KAFKA_FOLDER/pid"
+read -r word
+kill -9 $broker 2>/dev/null
+wait $broker 2>/dev/null
+[ -n "$word" ] || rm -rf "$KAFKA_FOLDER"
+"""
+
+
+@dataclass
+class KafkaBroker:
+    """A broker that can be killed and started again on the same ports and data, as a machine that lost power."""
+
+    folder: Path
+    ports: Ports
+    java: Java
+    jars: Path
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    pid: int = 0
+    _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.ports.plain}"
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """The listener that wants SASL/PLAIN and the password of one of `users`."""
+        return f"127.0.0.1:{self.ports.sasl}"
+
+    def start(self, timeout_seconds: float = 60) -> None:
+        """The broker answers when this returns."""
+        write_configuration(self.folder, self.ports, self.users)
+        format_storage(self.java, self.jars, self.folder)
+        begin = size_of_log(self.folder)
+        (self.folder / "pid").unlink(missing_ok=True)
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "kafka", *server_command(self.java, self.jars, self.folder)],
+            env={**os.environ, "KAFKA_FOLDER": str(self.folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Ctrl-C goes to the whole foreground group; tests that it interrupts still need the broker to finish.
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 10
+        while not (self.folder / "pid").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.pid = int((self.folder / "pid").read_text())
+        wait_for_start(self.folder, self.pid, begin, timeout_seconds)
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye to clients. Ports and data stay for the next start."""
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.write(b"keep\n")
+            self._guard.stdin.close()
+            self._guard.wait(20)
+        self.pid, self._guard = 0, None
+
+    def run_tool(self, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One of Kafka's own command-line tools ran, from the same jars, to its end."""
+        return run_kafka_tool(self.java, self.jars, main_class, *arguments)
+
+
+@contextmanager
+def kafka_broker(
+    users: Mapping[str, str] | None = None, say: Callable[[str], object] = lambda line: None
+) -> Iterator[KafkaBroker]:
+    """A fresh broker for the duration of the block, on free ports, its data in a temporary folder."""
+    java = find_java()
+    jars = resolve_kafka_jars(java, say)
+    folder = Path(tempfile.mkdtemp(prefix="surestart-kafka-"))
+    broker = KafkaBroker(folder, free_ports(), java, jars, dict(users or {}))
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_kafka_tool(java: Java, jars: Path, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(java.executable), *java.options, "-cp", str(jars / "*"), main_class, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def size_of_log(folder: Path) -> int:
+    log = folder / "server.log"
+    return log.stat().st_size if log.exists() else 0
+
+
+def wait_for_start(folder: Path, pid: int, begin: int, timeout_seconds: float) -> None:
+    """Returns once the log, from `begin` on, says that the broker is up; raises when it ended or took too long."""
+    log = folder / "server.log"
+    begun = last_seen = time.monotonic()
+    while _UP not in log.read_bytes()[begin:]:
+        now = time.monotonic()
+        if is_broker(pid, folder):
+            last_seen = now
+        # For a moment of its start a process shows no command line.
+        alive = now - last_seen < 1
+        if alive and now - begun < timeout_seconds:
+            time.sleep(0.05)
+            continue
+        raise CannotTell(
+            f"the Kafka broker {f'took more than {timeout_seconds:.0f} s' if alive else 'ended while it started'}; "
+            "its log ends:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:]),
+            meaning="There is no local broker. Nothing was read from it or written to it.",
+            next="surestart kafka start",
+            do_not=f"delete {folder / 'data'} to get it going: the topics in it go too.",
+            code="KafkaNotStarted",
+        )
+
+
+def is_broker(pid: int, folder: Path) -> bool:
+    """Whether the process is alive and the broker of this folder: a pid of a former boot may be another program now."""
+    if pid <= 0:
+        return False
+    described = Path(f"/proc/{pid}/cmdline")
+    if described.parent.parent.joinpath("self").exists():
+        try:
+            line = described.read_bytes().decode(errors="replace")
+        except OSError:
+            return False
+    else:
+        shown = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
+        line = shown.stdout
+    return str(folder / "server.properties") in line

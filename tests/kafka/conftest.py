@@ -1,0 +1,25 @@
+"""One broker for the whole run, shared by every test that needs Kafka; each test makes topics of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from surestart.local.kafka_broker import KafkaBroker, kafka_broker
+
+CANARY = "canary-pa55-5up3r53cr3t"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[KafkaBroker]:
+    with kafka_broker(users={"sensor": CANARY}) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(request) -> str:
+    """A name that no other test uses; the topic is not created."""
+    return f"{request.node.name.split('[')[0][:60]}-{next(_numbers)}".replace("_", "-")
