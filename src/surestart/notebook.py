@@ -2,8 +2,8 @@
 
                  on Databricks                     elsewhere
     widgets      dbutils.widgets, job parameters   LocalWidgets: SURESTART_<NAME> variables, then the default
-    session      the notebook's `spark`            surestart.session.local_session()
-    show         IPython's display                 IPython's display
+    session      the notebook's `spark`            a local Spark
+    show         an HTML table                     an HTML table
 
 There is deliberately no widget for a checkpoint path: a person could change it for one run, which would then start from
 nothing. It follows from environment, catalog and schema.
@@ -21,10 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from surestart.environment import ENVIRONMENTS, Environment, environment_from_settings
 from surestart.errors import UsageError
+from surestart.session import runs_on_databricks
+from surestart.session import session as existing_or_local_session
 from surestart.stage import Pipeline, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from surestart.runner import StageRun
 
 LONGEST_CELL = 80
 
@@ -42,9 +46,9 @@ class Widget:
 class Widgets(Protocol):
     """The part of `dbutils.widgets` that is used here."""
 
-    def text(self, name: str, defaultValue: str, label: str = "") -> None: ...  # noqa: N803
+    def text(self, name: str, defaultValue: str, label: str = "") -> None: ...
 
-    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None: ...  # noqa: N803
+    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None: ...
 
     def get(self, name: str) -> str: ...
 
@@ -56,10 +60,10 @@ class LocalWidgets:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _values: dict[str, str] = field(default_factory=dict)
 
-    def text(self, name: str, defaultValue: str, label: str = "") -> None:  # noqa: N803
+    def text(self, name: str, defaultValue: str, label: str = "") -> None:
         self._values[name] = self.environ.get(f"SURESTART_{name.upper()}") or defaultValue
 
-    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None:  # noqa: N803
+    def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None:
         if defaultValue not in choices:
             raise ValueError(f"default {defaultValue!r} of widget {name!r} is not one of {list(choices)}")
         self.text(name, defaultValue, label)
@@ -68,17 +72,13 @@ class LocalWidgets:
         return self._values[name]
 
 
-def is_databricks(environ: Mapping[str, str] | None = None) -> bool:
-    return "DATABRICKS_RUNTIME_VERSION" in (os.environ if environ is None else environ)
-
-
 def read_settings(*widgets: Widget, of: Widgets | None = None, databricks: bool | None = None) -> dict[str, str]:
     """Every widget exists and its value is returned, after `environment`, `catalog` and `schema`, which all have.
 
     On Databricks a run without catalog and schema is refused: it would keep its tables in the notebook's folder.
     """
-    databricks = is_databricks() if databricks is None else databricks
-    source = of if of is not None else (_notebook_global("dbutils").widgets if databricks else LocalWidgets())
+    databricks = runs_on_databricks() if databricks is None else databricks
+    source = of if of is not None else (_databricks_widgets() if databricks else LocalWidgets())
     settings: dict[str, str] = {}
     for widget in (*_standard(databricks), *widgets):
         if widget.choices:
@@ -112,14 +112,9 @@ def _standard(databricks: bool) -> tuple[Widget, ...]:
     )
 
 
-def session(databricks: bool | None = None) -> SparkSession:
-    """The notebook's own `spark` on Databricks, the local session elsewhere. Never a second session of a cluster."""
-    if is_databricks() if databricks is None else databricks:
-        running: SparkSession = _notebook_global("spark")
-        return running
-    from surestart.session import local_session
-
-    return local_session("surestart notebook")
+def session() -> SparkSession:
+    """The notebook's own session on Databricks, the local one elsewhere."""
+    return existing_or_local_session("surestart notebook")
 
 
 def read_environment(pipeline: Pipeline, settings: Mapping[str, str]) -> Environment:
@@ -130,18 +125,17 @@ def stages_of(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, Stag
     return {stage.name: stage for stage in pipeline.build_stages(settings)}
 
 
-def make_sample(pipeline: Pipeline, environment: Environment, settings: Mapping[str, str]) -> None:
-    """Locally there is something to read afterwards; in every other environment nothing has been written."""
-    if environment.name == "local" and pipeline.prepare is not None:
-        pipeline.prepare(environment, settings)
+def show_run(run: StageRun) -> None:
+    """What a run did is on the screen, one line."""
+    replayed = "" if run.replayed is None else f"batch {run.replayed}, planned by an earlier run"
+    columns = ("stage", "batches", "rows", "seconds", "replayed", "checkpoint")
+    row = (run.stage, run.batches, f"{run.rows:,}", f"{run.seconds:.1f}", replayed, run.checkpoint)
+    _display(table_html(columns, [row]))
 
 
 def show(rows: DataFrame, caption: str = "", limit: int = 10) -> None:
     """The first rows are on the screen as a table; no more than `limit` were brought to the driver."""
-    from IPython.display import HTML, display
-
-    found = rows.limit(limit).collect()
-    display(HTML(table_html(rows.columns, found, caption)))
+    _display(table_html(rows.columns, rows.limit(limit).collect(), caption))
 
 
 def table_html(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", limit: int = 1000) -> str:
@@ -162,15 +156,22 @@ def _cell(value: Any) -> str:
     return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
 
 
-def _notebook_global(name: str) -> Any:
-    """`spark` and `dbutils` are globals of the notebook, not of this module."""
+def _display(text: str) -> None:
+    from IPython import display
+
+    display.display(display.HTML(text))  # type: ignore[no-untyped-call]
+
+
+def _databricks_widgets() -> Widgets:
+    """`dbutils` is a global of the notebook, not of this module."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    found = shell.user_ns.get(name) if shell is not None else None
-    if found is None:
+    dbutils = shell.user_ns.get("dbutils") if shell is not None else None
+    if dbutils is None:
         raise UsageError(
-            f"this Python has no notebook variable {name!r}",
-            meaning="On Databricks a notebook has `spark` and `dbutils`; a job's wheel task has neither.",
+            "this Python has no notebook variable 'dbutils'",
+            meaning="A notebook on Databricks has it, a wheel task and a plain script have not: there are no widgets.",
             next="surestart run --help   # outside a notebook, use the command line",
         )
-    return found
+    widgets: Widgets = dbutils.widgets
+    return widgets

@@ -12,8 +12,7 @@ from bundle_files import read_bundle, resolve_target
 from checkpoints import read_claims
 
 from surestart.cli import build_parser
-from surestart.environment import environment_from_settings
-from surestart.pipelines import load_pipeline
+from surestart.commands.arguments import choose_stages, read_environment
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)
@@ -45,18 +44,15 @@ def test_every_stage_has_one_job_and_one_checkpoint(target, root):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_command_line_accepts_what_each_job_passes_to_it(target):
-    pipeline = load_pipeline("sensor")
     for key, job in resolve_target(BUNDLE, target).jobs.items():
         for task in job["tasks"]:
             parameters = task["python_wheel_task"]["parameters"]
             args = build_parser(parameters[0]).parse_args(parameters)
-            settings = dict(word.split("=", 1) for word in args.set)
-            environment = environment_from_settings(args.env, pipeline.name, settings, environ={})
+            environment, pipeline, settings = read_environment(args)
+            (stage,) = choose_stages(pipeline, settings, args.stage)
 
-            stages = {stage.name: stage for stage in pipeline.build_stages(settings)}
-            assert args.stage in stages, key
-            assert environment.checkpoint(args.stage) in job["description"]
-            assert stages[args.stage].declare(environment).sinks[0].target.startswith(f"main.{settings['schema']}.")
+            assert environment.checkpoint(stage.name) in job["description"], key
+            assert stage.declare(environment).sinks[0].target.startswith(f"main.{settings['schema']}."), key
 
 
 def test_schedules_are_paused_in_dev_and_active_elsewhere():

@@ -1,0 +1,84 @@
+"""The three notebooks, executed top to bottom by a real kernel against local Spark; then what is in the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nbclient.exceptions import CellExecutionError
+from notebook_kernel import NotebookKernel, running_kernel, text_of
+
+from sensor_pipeline.simulate import write_files
+from sensor_pipeline.stages import PIPELINE
+from surestart.deltalog.log import read_delta_log
+from surestart.environment import Environment, environment_from_settings
+
+READINGS = 3_000
+STAGES = ("01_raw_ingest.ipynb", "02_deserialize.ipynb", "03_merge_gold.ipynb")
+TABLES = ("sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> Environment:
+    root = tmp_path_factory.mktemp("notebooks")
+    return environment_from_settings("local", PIPELINE.name, {"root": str(root)}, environ={})
+
+
+@pytest.fixture(scope="module")
+def kernel(environment, tmp_path_factory):
+    variables = {"SURESTART_ROOT": environment.root, "SURESTART_READINGS": str(READINGS)}
+    with running_kernel(tmp_path_factory.mktemp("elsewhere"), variables) as kernel:
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def first(kernel: NotebookKernel) -> dict[str, str]:
+    """What each notebook showed in its first run, all three run in order."""
+    return {name: text_of(kernel.run(name)) for name in STAGES}
+
+
+def versions(environment: Environment) -> dict[str, int]:
+    return {name: read_delta_log(environment.table(name).path).latest_version for name in TABLES}
+
+
+def test_the_three_notebooks_bring_every_reading_to_gold_once(first, environment):
+    account = PIPELINE.count(environment, {})
+
+    assert account.is_exact, account
+    assert (account.produced, account.raw) == (READINGS, READINGS)
+    assert account.deserialized + account.quarantined == READINGS
+    assert account.quarantined > 0
+    assert 0 < account.gold < account.deserialized
+
+
+def test_each_notebook_shows_what_it_did(first, environment):
+    account = PIPELINE.count(environment, {})
+
+    assert f"<td>{READINGS:,}</td>" in first[STAGES[0]]
+    assert environment.checkpoint("raw-ingest") in first[STAGES[0]]
+    expected = f"raw {READINGS:,} = readings {account.deserialized:,} + quarantined {account.quarantined:,}"
+    assert expected in first[STAGES[1]]
+    assert "<caption>Why records are in quarantine</caption>" in first[STAGES[1]]
+    assert f"{account.deserialized:,} readings, {account.gold:,} rows in gold" in first[STAGES[2]]
+
+
+def test_run_again_the_notebooks_take_only_what_is_new(first, kernel, environment):
+    more = write_files(Path(environment.landing), Path(environment.root) / "truth.json", 500)
+    shown = [text_of(kernel.run(name)) for name in STAGES]
+
+    assert "<td>500</td>" in shown[0]
+    account = PIPELINE.count(environment, {})
+    assert account.is_exact, account
+    assert account.produced == more.records == READINGS + 500
+
+
+def test_a_widget_with_a_wrong_value_stops_the_notebook_before_anything_starts(first, kernel, environment):
+    before = versions(environment)
+    kernel.run_code("import os; os.environ['SURESTART_SOURCE'] = 'kinesis'")
+    try:
+        with pytest.raises(CellExecutionError, match="widget source is 'kinesis', not one of files, kafka"):
+            kernel.run(STAGES[0])
+    finally:
+        kernel.run_code("import os; del os.environ['SURESTART_SOURCE']")
+
+    assert versions(environment) == before
