@@ -29,6 +29,9 @@ SETTINGS = {
     "source": "files or kafka (default files)",
     "readings": "how many readings `run` makes when nothing has landed yet (default 200000)",
     "max_files_per_trigger": "rate limit of a file source (default 20 files a batch)",
+    "bootstrap": "Kafka bootstrap servers, when source is kafka",
+    "topic": "Kafka topic, when source is kafka",
+    "secret_scope": "name of the Databricks secret scope with the Kafka credentials, when source is kafka",
 }
 
 
