@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ class PostgresServer:
     programs: Path
     port: int
     password: str = field(repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -61,6 +62,7 @@ class PostgresServer:
                     str(self.programs / "postgres"),
                     *("-D", str(self.folder / "data"), "-p", str(self.port)),
                     *("-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="),
+                    *(word for key, value in self.settings.items() for word in ("-c", f"{key}={value}")),
                 ],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -110,8 +112,11 @@ class PostgresServer:
 
 
 @contextmanager
-def postgres_server(programs: Path | None = None) -> Iterator[PostgresServer]:
-    """A fresh server for the duration of the block; `programs` names another installation's bin folder."""
+def postgres_server(
+    settings: Mapping[str, str] | None = None, programs: Path | None = None
+) -> Iterator[PostgresServer]:
+    """A fresh server for the duration of the block. `settings` are postgresql.conf's; `programs` names another
+    installation's bin folder."""
     # Not inside pytest's folders: those are closed to every other user, `nobody` included.
     folder = Path(tempfile.mkdtemp(prefix="surestart-postgres-"))
     server: PostgresServer | None = None
@@ -122,6 +127,7 @@ def postgres_server(programs: Path | None = None) -> Iterator[PostgresServer]:
             programs=_enterable(programs or programs_of_the_wheel(), folder),
             port=_free_port(),
             password=secrets.token_urlsafe(18),
+            settings=settings or {},
         )
         _initialise(server)
         server.start()

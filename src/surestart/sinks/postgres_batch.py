@@ -114,7 +114,12 @@ class _Attempt:
         table = staging_name(self.write.query_id, self.write.batch_id, self.id)
         staging = create_staging(self.connection, self.target.schema, self.target.table, table, self.write.columns)
         try:
-            loaded = load(staging)
+            try:
+                loaded = load(staging)
+            except SurestartError:
+                # When the server restarted, staging is gone and the tasks say so; the cause is this connection's end.
+                self.connection.execute("SELECT 1")
+                raise
             written = self._commit(staging, loaded)
         except BaseException:
             self._discard(staging)

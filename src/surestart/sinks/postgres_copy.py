@@ -79,6 +79,7 @@ def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Stagin
     failure: SurestartError
     try:
         with open_connection(url, f"surestart {staging.table}", autocommit=False) as connection:
+            connection.execute("SET LOCAL synchronous_commit = off")
             found = connection.execute("SELECT pg_current_xact_id()::xid::text").fetchone()
             assert found is not None
             rows = _copy(connection, staging, first, filled)

@@ -1,0 +1,263 @@
+"""However often and by however many a batch is tried, its rows are in the table once."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from surestart.errors import CannotTell, Refused, SurestartError
+from surestart.sinks.postgres_batch import BatchWritten, write_batch
+from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
+
+from .database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
+from .proxy import CuttingProxy
+
+LEDGER = "SELECT query_id, batch_id, target, rows, rows_changed FROM surestart_ledger"
+
+
+def test_a_batch_written_twice_appears_once(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 0), readings(0))
+
+    again = write(append(database, 0, replayed=True), readings(0))
+
+    assert again == BatchWritten(rows=1000, rows_changed=1000, skipped=True)
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+    assert database.rows(LEDGER) == {(QUERY_ID, 0, "public.events", 1000, 1000): 1}
+
+
+def test_a_batch_that_is_there_and_is_not_being_replayed_is_refused_and_not_skipped(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 0), readings(0))
+
+    with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows"):
+        write(append(database, 0), readings(7))
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_a_new_query_id_writes_batch_0_again(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 0), readings(0))
+
+    write(replace(append(database, 0), query_id="another"), readings(1))
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0) + readings(1))
+
+
+def test_one_batch_goes_into_two_tables_and_twice_into_one_under_two_steps(database: Database) -> None:
+    database.execute(EVENTS)
+    database.execute(TABLE)
+
+    write(append(database, 0), readings(0))
+    write(upsert(database, 0), readings(0))
+    write(replace(append(database, 0), step="late"), readings(1))
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0) + readings(1))
+    assert database.one("SELECT count(*) FROM gold") == 100
+
+
+def test_a_checkpoint_behind_the_database_is_refused(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 4), readings(4))
+
+    with pytest.raises(Refused, match=r"has batches up to 4 .* now given batch 3"):
+        write(append(database, 3, replayed=True), readings(3))
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(4))
+
+
+def test_a_database_restored_from_an_older_backup_is_refused_until_the_gap_is_allowed(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 0), readings(0))
+
+    with pytest.raises(Refused, match=r"ends at batch 0 .* now given batch 3") as refused:
+        write(append(database, 3), readings(3))
+    assert "2 batches never reached the database" in refused.value.meaning
+
+    write(replace(append(database, 3), gaps="allow"), readings(3))
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0) + readings(3))
+
+
+def test_an_empty_batch_is_in_the_ledger_so_that_it_is_no_gap(database: Database) -> None:
+    database.execute(EVENTS)
+
+    write(append(database, 0), [])
+    write(append(database, 1), readings(1))
+
+    assert database.rows("SELECT batch_id, rows FROM surestart_ledger") == {(0, 0): 1, (1, 1000): 1}
+
+
+def test_of_two_writers_of_one_batch_one_wins_and_the_other_is_told(database: Database) -> None:
+    database.execute(EVENTS)
+    both_loaded = threading.Barrier(2, timeout=30)
+    outcomes: list[object] = []
+
+    def run(rows: Sequence[Row]) -> None:
+        try:
+            outcomes.append(write(append(database, 0), rows, before=lambda staging: both_loaded.wait()))
+        except SurestartError as error:
+            outcomes.append(error)
+
+    writers = [threading.Thread(target=run, args=(readings(0),)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["BatchWritten", "Refused"]
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+    assert database.staging_tables() == set()
+
+
+def test_a_rival_that_commits_first_makes_the_ledger_refuse_the_second(database: Database) -> None:
+    database.execute(EVENTS)
+
+    def rival(staging: Staging) -> None:
+        write(append(database, 0), readings(0))
+
+    with pytest.raises(Refused, match=r"batch 0 .* already"):
+        write(append(database, 0), readings(0), before=rival)
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+    assert write(append(database, 0, replayed=True), readings(0)).skipped
+
+
+def test_a_task_that_spark_ran_twice_counts_once(database: Database) -> None:
+    database.execute(EVENTS)
+    what = append(database, 0)
+
+    def load(staging: Staging) -> tuple[Loaded, ...]:
+        copy_batches([arrow(readings(0))], what.url, staging)
+        return (copy_batches([arrow(readings(0))], what.url, staging), copy_batches([], what.url, staging))
+
+    written = write_batch(what, load)
+
+    assert written.rows == 1000
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_rows_that_no_task_answered_for_stop_the_batch(database: Database) -> None:
+    database.execute(EVENTS)
+    what = append(database, 0)
+
+    def load(staging: Staging) -> tuple[Loaded, ...]:
+        loaded = copy_batches([arrow(readings(0))], what.url, staging)
+        database.execute(f"DELETE FROM {staging.sql} WHERE pos = 17")
+        return (loaded,)
+
+    with pytest.raises(Refused, match="holds 999 rows, the tasks reported 1000"):
+        write_batch(what, load)
+
+    assert database.rows("SELECT * FROM events") == {}
+
+
+def test_staging_of_a_dead_attempt_is_removed_with_its_copying_task(database: Database) -> None:
+    database.execute(EVENTS)
+    dead = "surestart_staging_0123456789ab_7_deadbeef"
+    database.execute(f"CREATE UNLOGGED TABLE {dead} (LIKE events)")
+    zombie = database.connect()
+    zombie.autocommit = False
+    zombie.execute(f"INSERT INTO {dead} VALUES ('s', 0, 0, 0)")
+
+    written = write(append(database, 0), readings(0))
+
+    assert written.leftovers == (dead,)
+    assert database.staging_tables() == set()
+    with pytest.raises(Exception, match="terminating connection"):
+        zombie.commit()
+
+
+def test_staging_of_a_live_attempt_is_left_alone(database: Database) -> None:
+    database.execute(EVENTS)
+    database.execute(TABLE)
+    seen: list[BatchWritten] = []
+
+    def other_query(staging: Staging) -> None:
+        seen.append(write(replace(upsert(database, 0), query_id="another"), readings(0)))
+        assert staging.table in database.staging_tables()
+
+    write(append(database, 0), readings(0), before=other_query)
+
+    assert seen[0].leftovers == ()
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_a_load_that_fails_leaves_no_staging_and_no_rows(database: Database) -> None:
+    database.execute(EVENTS)
+
+    def fails(staging: Staging) -> None:
+        raise RuntimeError("the executor is gone")
+
+    with pytest.raises(RuntimeError, match="the executor is gone"):
+        write(append(database, 0), readings(0), before=fails)
+
+    assert database.staging_tables() == set()
+    assert database.rows("SELECT * FROM events") == {}
+
+
+def test_a_lost_reply_to_commit_is_resolved_by_the_ledger(database: Database) -> None:
+    database.execute(EVENTS)
+    with CuttingProxy(database.url) as proxy:
+        through = replace(append(database, 0), url=proxy.secret)
+
+        written = write(through, readings(0), before=lambda staging: proxy.cut_at_commit(forward=True))
+
+    assert proxy.cuts == 1
+    assert written == BatchWritten(rows=1000, rows_changed=1000)
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_a_commit_that_never_arrived_is_not_taken_for_done(database: Database) -> None:
+    database.execute(EVENTS)
+    with CuttingProxy(database.url) as proxy:
+        through = replace(append(database, 0), url=proxy.secret)
+
+        with pytest.raises(CannotTell, match="waiting for the reply to COMMIT"):
+            write(through, readings(0), before=lambda staging: proxy.cut_at_commit(forward=False))
+
+    assert proxy.cuts == 1
+    assert database.rows("SELECT * FROM events") == {}
+    write(append(database, 0, replayed=True), readings(0))
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+    assert database.staging_tables() == set()
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_when_nobody_can_say_the_batch_is_in_doubt_and_the_next_start_finds_out(
+    database: Database, forward: bool
+) -> None:
+    database.execute(EVENTS)
+    with CuttingProxy(database.url) as proxy:
+        through = replace(append(database, 0), url=proxy.secret)
+
+        with pytest.raises(CannotTell, match="the ledger cannot be asked") as doubt:
+            write(through, readings(0), before=lambda staging: proxy.cut_at_commit(forward=forward, then_refuse=True))
+
+    assert doubt.value.code == "PostgresInDoubt"
+    again = write(append(database, 0, replayed=True), readings(0))
+    assert again.skipped is forward
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_the_ledger_keeps_the_last_ten_thousand_batches(database: Database) -> None:
+    database.execute(EVENTS)
+    write(append(database, 0), readings(0, 1))
+    database.execute(
+        "INSERT INTO surestart_ledger SELECT query_id, n, target, step, query, stage, checkpoint, attempt, mode, rows,"
+        " rows_changed, attempted_at, committed_at FROM surestart_ledger, generate_series(1, 10004) n"
+    )
+
+    write(append(database, 10005), readings(1, 1))
+
+    assert database.rows("SELECT count(*), min(batch_id), max(batch_id) FROM surestart_ledger") == {
+        (10001, 5, 10005): 1
+    }
+
+
+def _multiset(rows: Sequence[Row]) -> Counter[Row]:
+    return Counter(rows)
