@@ -5,7 +5,8 @@
     00000000000000000010.checkpoint.0000000001.0000000003.parquet part 1 of 3
     00000000000000000010.checkpoint.<uuid>.json|parquet           V2 checkpoint, files listed in _sidecars/
     _last_checkpoint                                              a hint; the listing says the same and is never stale
-    _staged_commits/                                              commits of a catalog-managed table, maybe unpublished
+    _staged_commits/                                              Delta makes the folder for every table; what counts in
+                                                                  it only the catalog of a catalog-managed table knows
 
 The layout is Delta's PROTOCOL.md. Other names (.crc, .compacted.json, .tmp) carry nothing that the commits do not.
 """
@@ -40,7 +41,6 @@ class Checkpoint:
 class Listing:
     commits: dict[int, int] = field(default_factory=dict)  # version -> size of its file
     checkpoints: tuple[Checkpoint, ...] = ()  # newest first
-    staged: bool = False
 
     @cached_property
     def latest(self) -> int:
@@ -74,7 +74,6 @@ def read_listing(files: Storage) -> Listing:
     commits: dict[int, int] = {}
     whole: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
-    staged = False
     try:
         for count, entry in enumerate(files.list_folder("_delta_log")):
             name, size = entry.name, entry.size
@@ -88,13 +87,9 @@ def read_listing(files: Storage) -> Listing:
             if match := _COMMIT.fullmatch(name):
                 commits[int(match[1])] = size or 0
             elif (match := _SINGLE.fullmatch(name)) or (match := _UUID.fullmatch(name)):
-                if size != 0:
-                    whole.append(Checkpoint(int(match[1]), (f"_delta_log/{name}",)))
+                whole.append(Checkpoint(int(match[1]), (f"_delta_log/{name}",)))
             elif match := _PART.fullmatch(name):
-                if size != 0:
-                    parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
-            elif name == "_staged_commits":
-                staged = True
+                parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_log(files.location) from error
     except OSError as error:
@@ -106,7 +101,7 @@ def read_listing(files: Storage) -> Listing:
         if len(found) == total and set(found) == set(range(1, total + 1)):
             whole.append(Checkpoint(version, tuple(found[index] for index in sorted(found))))
     whole.sort(key=lambda checkpoint: checkpoint.version, reverse=True)
-    return Listing(commits, tuple(whole), staged)
+    return Listing(commits, tuple(whole))
 
 
 class NoDeltaLog(CannotTell):

@@ -131,7 +131,7 @@ def _read(files: Storage, version: int | None) -> DeltaLog:
         created=integer(metadata.get("createdTime")),
         transactions=transactions,
         commits=tuple(commits),
-        catalog_managed=listing.staged or any(name.startswith("catalog") for name in features),
+        catalog_managed=any(name.startswith(("catalog", "coordinatedCommits")) for name in features),
     )
 
 
