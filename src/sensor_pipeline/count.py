@@ -26,7 +26,7 @@ Position = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Account:
-    """Rows of each table, and what is wrong with them. `faults` names each kind of loss or duplication that is there."""
+    """Rows of each table, and what is wrong with them. `faults` names each kind of loss or duplication."""
 
     produced: int
     raw: int
@@ -141,7 +141,10 @@ def judge(payload: bytes) -> tuple[str, datetime, int, float, float, float] | No
     values = []
     for name, (low, high) in _LIMITS.items():
         value = message.get(name)
-        if type(value) not in (int, float) or not low <= value <= high:
+        # type(), because True is an int to isinstance and no number in JSON.
+        if value is None or (type(value) is not int and type(value) is not float):
+            return None
+        if not low <= value <= high:
             return None
         values.append(float(value))
     return sensor, moment, revision, values[0], values[1], values[2]
@@ -171,7 +174,7 @@ def _rows(environment: Environment, name: str, columns: tuple[str, ...]) -> Iter
                 code="CannotCount",
             )
         # One file, not a dataset: pyarrow would add the folder's partition value as a column of its own.
-        with parquet.ParquetFile(Path(table.path) / file.path) as content:
+        with parquet.ParquetFile(Path(table.path) / file.path) as content:  # type: ignore[no-untyped-call]
             for batch in content.iter_batches(columns=wanted):
                 values = [_values(batch.column(column)) for column in wanted]
                 for source, partition, offset, *rest in zip(*values, strict=True):
@@ -183,9 +186,7 @@ def _values(column: Any) -> list[Any]:
 
     if pyarrow.types.is_timestamp(column.type):
         # Spark writes INT96, which pyarrow gives without a zone: the value is UTC.
-        return [
-            datetime.fromtimestamp(micros / 1e6, UTC)
-            for micros in column.cast("timestamp[us]").cast("int64").to_pylist()
-        ]
+        micros = column.cast("timestamp[us]").cast("int64").to_pylist()
+        return [datetime.fromtimestamp(value / 1e6, UTC) for value in micros]
     values: list[Any] = column.to_pylist()
     return values

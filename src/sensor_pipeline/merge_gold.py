@@ -1,9 +1,11 @@
 """Stage 3, sensor-merge-gold: one row per (sensor, reading time), the newest.
 
-Newest is by revision, then by position: (source, partition, offset). The order is total and lies in the record itself, so
-no replay and no order of arrival changes the result. What it means for a key that changes its Kafka partition (partitions
-were added): between two records of equal revision on different partitions, the higher partition number wins, whichever
-was written later. Producers that correct a reading raise its revision; then the partition does not matter.
+Newest is by revision, then by position: (source, partition, offset). The order is total and lies in the record itself,
+so no replay and no order of arrival changes the result.
+
+What it means for a key that changes its Kafka partition (partitions were added): between two records of equal revision
+on different partitions, the higher partition number wins, whichever was written later. Producers that correct a reading
+raise its revision; then the partition does not matter.
 """
 
 from __future__ import annotations

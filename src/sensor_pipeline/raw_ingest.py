@@ -1,4 +1,4 @@
-"""Stage 1, sensor-raw-ingest: keeps every record as it arrived, with its position. Nothing is parsed, nothing dropped."""
+"""Stage 1, sensor-raw-ingest: keeps every record as it arrived, with its position. Nothing is parsed or dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sensor says, and what each table keeps of it. Column lists are SQL DDL, so that reading them needs no Spark."""
+"""What a sensor says, and what each table keeps of it. Column lists are SQL DDL: reading them needs no Spark."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
                 violation       0.5         a field missing or of the wrong type
                 implausible     0.5         a value that no sensor can measure
 
-    <landing>/part-<first record>.jsonl    appears complete under its name; a draft begins with '.', which readers ignore
+    <landing>/part-<first record>.jsonl    appears complete under its name; readers ignore a draft, '.part-…'
     <root>/truth.json                      seed, records made, how many of each kind
 
 Run it: python -m sensor_pipeline.simulate --readings 10000 [--endless] [--root DIR]

@@ -70,7 +70,7 @@ class Environment:
         if self.name not in ENVIRONMENTS:
             raise UsageError(
                 f"environment {self.name!r} is not one of {', '.join(ENVIRONMENTS)}",
-                meaning="Tables and checkpoints are kept apart by environment; an unknown one would start from nothing.",
+                meaning="Tables and checkpoints are kept apart by environment; an unknown one starts from nothing.",
                 next=f"surestart status --env {ENVIRONMENTS[0]}",
                 do_not="invent an environment name per run or per person; use `dev` with a root of your own.",
             )

@@ -170,7 +170,8 @@ def _watch(
 
     landed: set[int] = set()
     try:
-        while not query.awaitTermination(_POLL_SECONDS):
+        # pyspark's hint says int, its code multiplies by 1000 first.
+        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
             report()
         report()
     except StreamingQueryException as failure:

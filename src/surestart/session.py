@@ -1,7 +1,7 @@
 """Sessions: the local one, and the few differences between classic Spark and Spark Connect.
 
-Nothing outside this module touches sparkContext, _jvm, _jdf or an RDD: they do not exist on Spark Connect, on serverless
-compute and in standard access mode.
+Nothing outside this module touches sparkContext, _jvm, _jdf or an RDD: they do not exist on Spark Connect, on
+serverless compute and in standard access mode.
 """
 
 from __future__ import annotations

@@ -70,6 +70,22 @@ class Stage:
         )
 
 
+class RowAccount(Protocol):
+    """Rows of each table against the input, counted without the code under test."""
+
+    @property
+    def lost(self) -> int: ...
+
+    @property
+    def duplicated(self) -> int: ...
+
+    @property
+    def faults(self) -> Mapping[str, int]: ...
+
+    @property
+    def is_exact(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """The stages of a pipeline in the order in which rows pass through them, and what else the command line may call.
@@ -81,5 +97,5 @@ class Pipeline:
     name: str
     build_stages: Callable[[Mapping[str, str]], tuple[Stage, ...]]
     prepare: Callable[[Environment, Mapping[str, str]], None] | None = None
-    count: Callable[[Environment, Mapping[str, str]], object] | None = None
+    count: Callable[[Environment, Mapping[str, str]], RowAccount] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

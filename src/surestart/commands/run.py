@@ -74,7 +74,7 @@ def check_writable(environment: Environment) -> None:
         folder = folder.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(
-            f"{environment.root} cannot be written: {folder} is {'not a folder' if not folder.is_dir() else 'read-only'}",
+            f"{environment.root} cannot be written: {folder} is {'read-only' if folder.is_dir() else 'not a folder'}",
             meaning="Neither tables nor checkpoints can be kept there. Nothing was started.",
             next="surestart run all --root /a/folder/you/may/write",
         )

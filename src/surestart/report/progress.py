@@ -31,10 +31,8 @@ class ProgressLines:
 
     def batch(self, progress: BatchProgress) -> None:
         self._rows += progress.rows
-        self._show(
-            f"{self._query:<22} batch {progress.batch:<4} {self._rows:>10,} rows  {progress.rows_per_second:>9,.0f} rows/s",
-            keep=not self._live,
-        )
+        rate = f"{progress.rows_per_second:>9,.0f} rows/s"
+        self._show(f"{self._query:<22} batch {progress.batch:<4} {self._rows:>10,} rows  {rate}", keep=not self._live)
 
     def end(self, run: StageRun) -> None:
         if not run.batches:

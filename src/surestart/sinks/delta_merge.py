@@ -4,12 +4,12 @@
                                                    WHEN MATCHED AND the source row is newer  THEN UPDATE
                                                    WHEN NOT MATCHED                          THEN INSERT
 
-Arrival order never matters: an older row neither overwrites a newer one nor wins inside a batch. The bounds are literals
-read from the batch, so Delta leaves out every file of the target that cannot hold one of its keys, and the cost of a
-MERGE follows the batch and not the table.
+Arrival order never matters: an older row neither overwrites a newer one nor wins inside a batch. The bounds are
+literals read from the batch, so Delta leaves out every file of the target that cannot hold one of its keys, and the
+cost of a MERGE follows the batch and not the table.
 
-MERGE takes its transaction from session settings, not from options. They are set on the batch's own session and unset in
-any case: left behind, they make Delta drop the session's next, unrelated write without a word.
+MERGE takes its transaction from session settings, not from options. They are set on the batch's own session and unset
+in any case: left behind, they make Delta drop the session's next, unrelated write without a word.
 """
 
 from __future__ import annotations

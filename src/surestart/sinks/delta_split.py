@@ -5,10 +5,10 @@
 
 The two commits are separate. After a crash between them Spark replays the batch with the same offsets, the first commit
 is recognised and dropped, the second is written. That alone keeps every row in one table only if the function that
-decides gives the same answer again. It may not: the usual reason for a crash is a bug, and the usual next start runs the
-repaired code. So on a replayed batch whose first commit stands, step 2 believes the quarantine table, not the function:
-rows already there stay there, the others go to the good table, and those that the new code refuses go to quarantine under
-a step of its own. docs/decisions/0003-one-query-two-tables.md
+decides gives the same answer again. It may not: the usual reason for a crash is a bug, and the usual next start runs
+the repaired code. So on a replayed batch whose first commit stands, step 2 believes the quarantine table, not the
+function: rows already there stay there, the others go to the good table, and those that the new code refuses go to
+quarantine under a step of its own. docs/decisions/0003-one-query-two-tables.md
 """
 
 from __future__ import annotations

