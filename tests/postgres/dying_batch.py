@@ -1,30 +1,38 @@
-"""A process that writes one batch to the table `events` without Spark, to be killed at a fail point.
-
-python dying_batch.py <batch id> <replayed: 0|1>      the URL stands in SURESTART_POSTGRES_URL
-"""
+"""Processes that write one batch to the table `events` without Spark and die at a fail point."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from surestart.failpoints import VARIABLE, reach
+from surestart.sinks.postgres_batch import write_batch
+from surestart.sinks.postgres_copy import copy_batches
 
-from postgres.database import Database, append, arrow, readings  # noqa: E402
+from .database import Database, append, arrow, readings
 
-from surestart.failpoints import reach  # noqa: E402
-from surestart.sinks.postgres_batch import write_batch  # noqa: E402
-from surestart.sinks.postgres_copy import copy_batches  # noqa: E402
+# Forked from a server that has the slow imports done: they are most of such a process' life.
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["pytest", "psycopg", "pyarrow.csv", "surestart.sinks.postgres_batch"])
 
-if __name__ == "__main__":
-    batch_id, replayed = int(sys.argv[1]), sys.argv[2] == "1"
-    what = append(Database(os.environ["SURESTART_POSTGRES_URL"]), batch_id, replayed=replayed)
+
+def exit_code_of_batch(database: Database, batch_id: int, *, replayed: bool, point: str = "") -> int | None:
+    """Runs the batch in a process of its own; -9 when it was killed."""
+    process = _CONTEXT.Process(target=_run, args=(database.url, batch_id, replayed, point))
+    process.start()
+    process.join(60)
+    return process.exitcode
+
+
+def _run(url: str, batch_id: int, replayed: bool, point: str) -> None:
+    os.setsid()
+    if point:
+        os.environ[VARIABLE] = point
+    what = append(Database(url), batch_id, replayed=replayed)
     rows = readings(batch_id)
     parts = [arrow(rows[start : start + 100]) for start in range(0, len(rows), 100)]
-    written = write_batch(
+    write_batch(
         what,
         lambda staging: (copy_batches(parts[:5], what.url, staging), copy_batches(parts[5:], what.url, staging)),
     )
     reach("postgres.before_spark_commit")
-    print(written.skipped)
