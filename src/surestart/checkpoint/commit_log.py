@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surestart.checkpoint.log_file import TORN, FormatError, parse_object, parse_version, split_lines
+from surestart.checkpoint.log_file import TORN, FormatError, parse_json, parse_object, parse_version, split_lines
 
 SUPPORTED_VERSION = 3
 
@@ -28,6 +28,7 @@ class CommitLogEntry:
     state_ids: Mapping[int, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     sinks: tuple[str, ...] = ()
     bare: bool = False
+    trailing: str = ""
     size: int = 0
 
 
@@ -47,6 +48,7 @@ def parse_commit_log(batch: int, data: bytes) -> CommitLogEntry:
         state_ids=_state_ids(fields.get("stateUniqueIds") or {}, what),
         sinks=tuple(sinks) if isinstance(sinks, dict) else (),
         bare=bare,
+        trailing="" if bare else parse_json(lines[1], what)[1][:80] or "".join(lines[2:3])[:80],
         size=len(data),
     )
 

@@ -74,19 +74,22 @@ def parse_version(line: str, supported: int, what: str) -> int:
 
 def parse_object(text: str, what: str) -> dict[str, Any]:
     """A JSON object, or a FormatError: also for a million brackets, NaN, and numbers with thousands of digits."""
-    value = parse_json(text, what)
+    value, _ = parse_json(text, what)
     if not isinstance(value, dict):
         raise FormatError(TORN, f"{what} is a JSON {type(value).__name__}, not an object")
     return value
 
 
-def parse_json(text: str, what: str) -> Any:
+def parse_json(text: str, what: str) -> tuple[Any, str]:
+    """The JSON value and what stands behind it: Spark's parser stops at the end of the value and ignores the rest."""
+    text = text.lstrip(" \t\r\n")
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)
     except RecursionError as error:
         raise FormatError(TORN, f"{what} is nested too deeply to be Spark's") from error
     except ValueError as error:
         raise FormatError(TORN, f"{what} is not whole JSON: {str(error)[:120]}") from error
+    return value, text[end:].strip()
 
 
 def _refuse_constant(name: str) -> Any:

@@ -12,20 +12,25 @@ import re
 from dataclasses import dataclass
 
 from surestart.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
-from surestart.checkpoint.storage import FILE, Storage
+from surestart.checkpoint.storage import FILE, FOLDER, Storage
 
 SHOWN = 20
 
 
 @dataclass(frozen=True)
 class LogFolder:
-    """exists is None when the storage refused to say. ids are sorted. crcs: the ids with a `.id.crc` beside them."""
+    """exists is None when the storage refused to say. ids are sorted. crcs: the ids with a `.id.crc` beside them.
+
+    blocked: ids where a folder stands. misread: names such as "+9" that Spark takes for a batch and cannot open.
+    """
 
     name: str
     exists: bool | None
     ids: tuple[int, ...] = ()
     empty: frozenset[int] = frozenset()
     crcs: frozenset[int] = frozenset()
+    blocked: tuple[int, ...] = ()
+    misread: tuple[tuple[str, int], ...] = ()
     leftovers: tuple[str, ...] = ()
     leftover_count: int = 0
     strays: tuple[str, ...] = ()
@@ -57,6 +62,8 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
     ids: list[int] = []
     empty: list[int] = []
     crcs: list[int] = []
+    blocked: list[int] = []
+    misread: list[tuple[str, int]] = []
     leftovers: list[str] = []
     strays: list[str] = []
     faults: list[LogFault] = []
@@ -67,8 +74,15 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
             size += entry.size or 0
             if is_batch_name(entry.name):
                 batch = int(entry.name)
+                if entry.kind == FOLDER:
+                    # Spark's listing passes over it, Spark's writing runs into it.
+                    faults.append(LogFault(f"{name}/{entry.name}", NOT_A_FILE, "a folder stands where a file belongs"))
+                    blocked.append(batch)
+                    continue
                 if entry.kind != FILE:
-                    faults.append(LogFault(f"{name}/{entry.name}", NOT_A_FILE, f"a {entry.kind} stands there"))
+                    why = "a device, a pipe or a link that leads out of the checkpoint: not opened"
+                    faults.append(LogFault(f"{name}/{entry.name}", UNREADABLE, why))
+                    ids.append(batch)
                     continue
                 ids.append(batch)
                 if entry.size == 0:
@@ -81,6 +95,8 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
                 leftover_count += 1
                 leftovers.append(f"{name}/{entry.name}") if len(leftovers) < SHOWN else None
             else:
+                if entry.kind == FILE and re.fullmatch(r"[+-]?\d{1,18}", entry.name):
+                    misread.append((entry.name, int(entry.name)))
                 stray_count += 1
                 strays.append(f"{name}/{entry.name}") if len(strays) < SHOWN else None
     except FileNotFoundError:
@@ -96,6 +112,8 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
         ids=tuple(ids),
         empty=frozenset(empty),
         crcs=frozenset(crcs),
+        blocked=tuple(sorted(blocked)),
+        misread=tuple(sorted(misread, key=lambda pair: pair[1]))[-SHOWN:],
         leftovers=tuple(sorted(leftovers)),
         leftover_count=leftover_count,
         strays=tuple(sorted(strays)),

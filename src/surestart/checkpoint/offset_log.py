@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surestart.checkpoint.log_file import TORN, FormatError, parse_object, parse_version, split_lines
+from surestart.checkpoint.log_file import TORN, FormatError, parse_json, parse_object, parse_version, split_lines
 from surestart.checkpoint.positions import Position, read_position
 
 SUPPORTED_VERSION = 2
@@ -40,6 +40,7 @@ class OffsetLogEntry:
     confs: Mapping[str, str] = field(default_factory=dict)
     control: str = ""
     has_metadata: bool = True
+    trailing: str = ""
     size: int = 0
 
 
@@ -66,6 +67,7 @@ def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
         confs={str(key): str(value) for key, value in confs.items()},
         control="" if control is None else str(control),
         has_metadata=bool(metadata),
+        trailing=_trailing(metadata, sources),
         size=len(data),
     )
 
@@ -90,6 +92,19 @@ def _named(lines: list[str], what: str) -> list[SourceOffset]:
 def _source(source_id: str, line: str) -> SourceOffset:
     text = None if line == VOID else line
     return SourceOffset(source_id, text, read_position(text))
+
+
+def _trailing(metadata: str, sources: list[SourceOffset]) -> str:
+    """Bytes behind the JSON of a line, which Spark's parser passes over: something was appended to the file."""
+    for text in (metadata, *(source.text for source in sources)):
+        if text and text.startswith("{"):
+            try:
+                _, rest = parse_json(text, "")
+            except FormatError:
+                continue
+            if rest:
+                return rest[:80]
+    return ""
 
 
 def _integer(fields: dict[str, Any], key: str) -> int | None:

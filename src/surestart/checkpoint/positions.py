@@ -129,7 +129,7 @@ def read_position(text: str | None) -> Position:
     if re.fullmatch(r"-?\d{1,19}", text):
         return NumberPosition(int(text))
     try:
-        value = parse_json(text, "the offset")
+        value, _ = parse_json(text, "the offset")
     except FormatError:
         return UnknownPosition(text, broken=True)
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,8 +17,10 @@ from typing import TypeVar
 from surestart.checkpoint import positions
 from surestart.checkpoint.commit_log import CommitLogEntry, parse_commit_log
 from surestart.checkpoint.log_file import (
+    EMPTY,
     NOT_A_FILE,
     STALE_CRC,
+    TORN,
     UNREADABLE,
     FormatError,
     LogFault,
@@ -25,7 +28,6 @@ from surestart.checkpoint.log_file import (
     crc_path,
     parse_object,
     read_log_bytes,
-    split_lines,
 )
 from surestart.checkpoint.log_folder import LogFolder, is_leftover, read_log_folder
 from surestart.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
@@ -47,6 +49,9 @@ ENTRIES_CRC = 3
 _Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
 _NO_STATE = State(exists=False)
 ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
 @dataclass(frozen=True)
@@ -180,7 +185,9 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
 
     folders = read_source_folders(storage)
     known = folders if isinstance(folders, tuple) else ()
-    state = read_state(storage)
+    planned, committed = offsets_folder.last, commits_folder.last
+    needed = None if planned is None else planned + 1 if committed == planned else planned
+    state = read_state(storage, needed)
     schema_logs = [log for folder in known for log in folder.schema_logs]
     other_faults = [folders] if isinstance(folders, LogFault) else []
     for name, entry in root.items():
@@ -250,17 +257,19 @@ def _read_metadata(storage: Storage, root: Mapping[str, Entry]) -> tuple[str | N
     """(query id, fault, bytes); all empty when there is no metadata file."""
     if "metadata" not in root:
         return None, None, b""
-    if root["metadata"].kind != FILE:
-        return None, LogFault("metadata", NOT_A_FILE, f"a {root['metadata'].kind} stands there"), b""
+    if root["metadata"].kind == FOLDER:
+        return None, LogFault("metadata", NOT_A_FILE, "a folder stands where a file belongs"), b""
     data = read_log_bytes(storage, "metadata")
     if isinstance(data, LogFault):
         return None, data, b""
     try:
-        split_lines(data, "metadata")
-        fields = parse_object(data.decode("utf-8").strip(), "metadata")
+        if not data:
+            raise FormatError(EMPTY, "metadata has 0 bytes")
+        # Spark reads this file leniently: broken UTF-8 becomes U+FFFD, and what follows the object is ignored.
+        fields = parse_object(data.decode("utf-8", "replace"), "metadata")
         query_id = fields.get("id")
-        if not isinstance(query_id, str) or not query_id:
-            raise FormatError("torn", "metadata holds no id")
+        if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
+            raise FormatError(TORN, "metadata holds no query id")
     except FormatError as error:
         return None, LogFault("metadata", error.kind, error.detail), data
     return query_id, None, data

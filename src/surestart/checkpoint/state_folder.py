@@ -15,10 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from surestart.checkpoint.log_file import (
+    EMPTY,
     NOT_A_FILE,
+    STALE_CRC,
     UNREADABLE,
     FormatError,
     LogFault,
+    crc_disagrees,
     parse_object,
     read_log_bytes,
     split_lines,
@@ -29,6 +32,8 @@ DEFAULT_STORE = "default"
 _STATE_FILE = re.compile(r"(\d{1,18})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
 LISTINGS_LOCAL = 20_000
 LISTINGS_REMOTE = 256
+# Checking a checksum means reading the file: enough for any state that is read in well under a second.
+CRC_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class _Walk:
     storage: Storage
     left: int
     cut: int = 0
+    needed: int | None = None
+    crc_bytes: int = CRC_BYTES
 
     def folder(self, path: str) -> list[tuple[str, str, int]]:
         if self.left <= 0:
@@ -111,10 +118,13 @@ class _Walk:
         return [(entry.name, entry.kind, entry.size or 0) for entry in self.storage.list_folder(path)]
 
 
-def read_state(storage: Storage) -> State:
-    """Listings grow with operators x partitions x stores, never with the number of files."""
+def read_state(storage: Storage, needed: int | None = None) -> State:
+    """Listings grow with operators x partitions x stores, never with the number of files.
+
+    needed: the version that the next batch loads; on a local file system its files are held against their checksums.
+    """
     budget = LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE
-    walk = _Walk(storage, budget)
+    walk = _Walk(storage, budget, needed=needed if storage.checks_crc else None)
     try:
         names = walk.folder("state")
     except FileNotFoundError:
@@ -151,6 +161,7 @@ class _Tally:
     checksums: int = 0
     files: int = 0
     size: int = 0
+    unchecked: int = 0
     leftovers: list[str] = field(default_factory=list)
     faults: list[LogFault] = field(default_factory=list)
 
@@ -186,15 +197,15 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
 
 def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[str, StoreVersions]]:
     entries = walk.folder(folder)
-    own = _versions(folder, entries, tally)
+    own = _versions(walk, folder, entries, tally)
     if own.files:
         yield DEFAULT_STORE, own
     for name, kind, _ in entries:
         if kind == FOLDER and name not in ("SSTs", "logs", "_metadata"):
-            yield name, _versions(f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
+            yield name, _versions(walk, f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
 
 
-def _versions(folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -> StoreVersions:
+def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -> StoreVersions:
     full: set[int] = set()
     steps: set[int] = set()
     ids: dict[int, set[str]] = {}
@@ -206,7 +217,9 @@ def _versions(folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -
         tally.size += length
         size += length
         match = _STATE_FILE.fullmatch(name)
-        if match:
+        if match and length == 0:
+            tally.faults.append(LogFault(f"{folder}/{name}", EMPTY, "a state file of 0 bytes"))
+        elif match:
             files += 1
             version = int(match.group(1))
             (full if match.group(3) in ("snapshot", "zip") else steps).add(version)
@@ -218,9 +231,32 @@ def _versions(folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -
             tally.checksums += 1
         elif name.endswith(".tmp"):
             tally.leftovers.append(f"{folder}/{name}")
+    if walk.needed is not None:
+        _check_crcs(walk, folder, {name: length for name, _, length in entries}, full, steps, tally)
     return StoreVersions(
         frozenset(full), frozenset(steps), {version: frozenset(found) for version, found in ids.items()}, files, size
     )
+
+
+def _check_crcs(
+    walk: _Walk, folder: str, names: Mapping[str, int], full: set[int], steps: set[int], tally: _Tally
+) -> None:
+    """Takes out the versions whose file is not what its checksum was made for: Spark cannot load them."""
+    assert walk.needed is not None
+    base = max((version for version in full if version <= walk.needed), default=0)
+    for name, length in names.items():
+        match = _STATE_FILE.fullmatch(name)
+        if not match or not base <= int(match.group(1)) <= walk.needed or f".{name}.crc" not in names:
+            continue
+        if length > walk.crc_bytes:
+            tally.unchecked += 1
+            continue
+        walk.crc_bytes -= length
+        data = walk.storage.read_file(f"{folder}/{name}", length + 1)
+        why = crc_disagrees(data, walk.storage.read_file(f"{folder}/.{name}.crc", 1 << 20))
+        if why:
+            tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
+            (full if match.group(3) in ("snapshot", "zip") else steps).discard(int(match.group(1)))
 
 
 def _read_metadata(

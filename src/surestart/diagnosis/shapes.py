@@ -1,0 +1,75 @@
+"""The shape of a checkpoint as findings: what is damaged, what somebody did to it, what a start makes of it.
+
+    shape_logs      metadata, offsets, commits: torn, missing, holes, one log ahead of the other
+    shape_sources   sources and state: lists cut off, versions gone, kinds and numbers that do not fit
+    shape_traces    hands and copies: rewound, copied, shared by two writers, half deleted
+
+Each code has a section in docs/findings.md and a test in tests/diagnosis/ that provokes it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from surestart.checkpoint.snapshot import Checkpoint
+from surestart.declaration import StageDeclaration
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Finding
+from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, predict_next_start
+from surestart.diagnosis.shape_logs import find_log_shapes
+from surestart.diagnosis.shape_sources import find_source_shapes
+from surestart.diagnosis.shape_traces import find_traces
+
+
+def diagnose_checkpoint(
+    checkpoint: Checkpoint,
+    declaration: StageDeclaration | None = None,
+    *,
+    spark: str = DEFAULT_LINE,
+    commands: Commands | None = None,
+) -> tuple[Finding, ...]:
+    """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by `acceptance`."""
+    start = predict_next_start(checkpoint, spark, declaration)
+    commands = commands or Commands(stage_of(checkpoint, declaration))
+    found = [
+        *find_log_shapes(checkpoint, start, commands),
+        *find_source_shapes(checkpoint, start, declaration, commands),
+        *find_traces(checkpoint, start, commands),
+    ]
+    return tuple(_explain_failure(found, start, commands))
+
+
+def stage_of(checkpoint: Checkpoint, declaration: StageDeclaration | None = None) -> str:
+    """The stage's name, else the checkpoint folder's, which by the project's layout is the query's name."""
+    return declaration.stage if declaration else posixpath.basename(checkpoint.location.rstrip("/")) or "STAGE"
+
+
+def _explain_failure(found: list[Finding], start: NextStart, commands: Commands) -> list[Finding]:
+    """A start that cannot work never goes without a finding, whatever the reason for it."""
+    from surestart.diagnosis.finding import Severity
+    from surestart.diagnosis.restart import Outcome
+
+    worst = {finding.severity for finding in found}
+    if start.outcome in (Outcome.FAILS, Outcome.LOOPS) and Severity.UNSAFE not in worst:
+        found.append(
+            Finding(
+                "START_FAILS",
+                Severity.UNSAFE,
+                start.why,
+                f"On Spark {start.spark} the next start {start.sentence}.",
+                commands.plan("replay"),
+                "delete the file or the checkpoint: both lose what the sink's identity check needs.",
+            )
+        )
+    if start.outcome is Outcome.CANNOT_TELL and not worst & {Severity.UNSAFE, Severity.CANNOT_TELL}:
+        found.append(
+            Finding(
+                "START_UNKNOWN",
+                Severity.CANNOT_TELL,
+                start.why,
+                "What the next start does cannot be told from what could be read.",
+                commands.doctor(),
+                "take this for a safe checkpoint.",
+            )
+        )
+    return found
