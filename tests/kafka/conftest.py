@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from kafka_client import KafkaClient
 
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 
-CANARY = "canary-pa55-5up3r53cr3t"
+CANARY = "canary-pa55;w0rd-5up3r"
 _numbers = itertools.count(1)
 
 
@@ -17,6 +18,11 @@ _numbers = itertools.count(1)
 def broker() -> Iterator[KafkaBroker]:
     with kafka_broker(users={"sensor": CANARY}) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def client(broker) -> KafkaClient:
+    return KafkaClient(broker.bootstrap)
 
 
 @pytest.fixture

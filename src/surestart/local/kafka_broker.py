@@ -70,7 +70,7 @@ class KafkaBroker:
         """The listener that wants SASL/PLAIN and the password of one of `users`."""
         return f"127.0.0.1:{self.ports.sasl}"
 
-    def start(self, timeout_seconds: float = 60) -> None:
+    def start(self, timeout_seconds: float = 120) -> None:
         """The broker answers when this returns."""
         write_configuration(self.folder, self.ports, self.users)
         format_storage(self.java, self.jars, self.folder)

@@ -118,7 +118,7 @@ def format_storage(java: Java, jars: Path, folder: Path) -> None:
         # A cluster id may begin with '-', which the tool would take for an option.
         *("format", f"--cluster-id={cluster}", "-c", str(folder / "server.properties")),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise CannotTell(
             f"formatting {folder / 'data'} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}",

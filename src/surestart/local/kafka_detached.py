@@ -84,7 +84,7 @@ def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = l
         )
     # Before it is up: whoever interrupts the wait can still stop what was started.
     _write_state(folder, process.pid, ports)
-    wait_for_start(folder, process.pid, begin, 60)
+    wait_for_start(folder, process.pid, begin, 120)
     return Detached(folder, process.pid, f"127.0.0.1:{ports.plain}")
 
 

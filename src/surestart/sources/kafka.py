@@ -1,0 +1,134 @@
+"""A Kafka topic as a source: bytes untouched, and each record's position.
+
+    value, key, headers  ->  payload, key, headers
+    topic, partition, offset  ->  source, partition, offset      the position: unique for ever in one topic
+    timestamp  ->  source_time
+
+Three choices are not offered, because each of their alternatives loses rows without a word:
+    startingOffsets     always explicit. Spark's default, latest, skips whatever arrived before the first start
+    failOnDataLoss      always true. A record deleted before it was read ends the query
+    isolation level     read_committed. Records of an aborted transaction were taken back by their producer
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SourceDeclaration
+from surestart.environment import Environment
+from surestart.errors import UsageError
+from surestart.session import runs_on_databricks
+from surestart.sources.kafka_security import SecretPlace, hide_in_plans, kafka_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EARLIEST = "earliest"
+ENVIRONMENT = SecretPlace()
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_BOOTSTRAP = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+# What may be tuned. Whatever else an option does, it is decided above or by kafka_security.
+_TUNABLE = re.compile(
+    r"minPartitions|minOffsetsPerTrigger|maxTriggerDelay|groupIdPrefix|kafkaConsumer\.pollTimeoutMs|fetchOffset\.\w+"
+    r"|kafka\.(request\.timeout\.ms|default\.api\.timeout\.ms|session\.timeout\.ms|max\.poll\.records"
+    r"|fetch\.(max|min)\.\w+(\.ms)?|max\.partition\.fetch\.bytes|receive\.buffer\.bytes|client\.(id|rack)"
+    r"|connections\.max\.idle\.ms|reconnect\.backoff(\.max)?\.ms|retry\.backoff(\.max)?\.ms|metadata\.max\.age\.ms)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Reads one topic. starting_offsets counts on a new checkpoint only: "earliest", or {"0": 17, "1": -2} as JSON,
+    partition to offset, -2 for earliest. Holds no secret: only the name of the place where they are."""
+
+    bootstrap: str
+    topic: str
+    starting_offsets: str = EARLIEST
+    max_offsets_per_trigger: int | None = None
+    security: SecretPlace = ENVIRONMENT
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for address in self.bootstrap.split(","):
+            if not _BOOTSTRAP.fullmatch(address.strip()):
+                # Not repeated: a pasted URL may have a password in it.
+                raise _unusable("bootstrap is not host:port, or several of them with commas", "--set bootstrap=…")
+        if not _TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
+            raise _unusable(f"topic {self.topic!r} is not one topic's name", "--set topic=sensor")
+        if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
+            raise _unusable(f"max_offsets_per_trigger {self.max_offsets_per_trigger} is below 1", "--set topic=sensor")
+        for name, _ in self.options:
+            if not _TUNABLE.fullmatch(name):
+                raise _unusable(f"option {name!r} is not to be set here", "without it; see the list in docs/kafka.md")
+        self.starting_positions()
+
+    def starting_positions(self) -> dict[int, int] | None:
+        """Partition to first offset; None for earliest."""
+        if self.starting_offsets == EARLIEST:
+            return None
+        try:
+            found = json.loads(self.starting_offsets)
+            positions = {int(partition): offset for partition, offset in found.items()}
+        except (ValueError, AttributeError):
+            positions = {}
+        if not positions or any(
+            type(offset) is not int or offset < -2 or offset == -1 for offset in positions.values()
+        ):
+            raise _unusable(
+                f"starting_offsets {self.starting_offsets!r} is neither 'earliest' nor an offset for each partition",
+                '--set starting_offsets=earliest  # or \'{"0": 17, "1": -2}\'',
+            )
+        return positions
+
+    def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        secrets = kafka_options(self.security.read(), on_databricks=runs_on_databricks())
+        if secrets:
+            hide_in_plans(spark)
+        reader = spark.readStream.format("kafka").options(**self._options(), **secrets)
+        return reader.load().select(
+            F.col("value").alias("payload"),
+            F.col("key"),
+            F.col("headers"),
+            F.col("topic").alias("source"),
+            F.col("partition"),
+            F.col("offset"),
+            F.col("timestamp").alias("source_time"),
+        )
+
+    def declare(self, environment: Environment) -> SourceDeclaration:
+        told = {**self._options(), "security": self.security.describe()}
+        return SourceDeclaration("kafka", self.topic, "", tuple(sorted(told.items())))
+
+    def _options(self) -> dict[str, str]:
+        positions = self.starting_positions()
+        by_topic = {self.topic: {str(number): offset for number, offset in sorted((positions or {}).items())}}
+        options = {
+            **dict(self.options),
+            "kafka.bootstrap.servers": self.bootstrap,
+            "subscribe": self.topic,
+            "startingOffsets": EARLIEST if positions is None else json.dumps(by_topic),
+            "failOnDataLoss": "true",
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed",
+            # A question about a topic that was deleted must not make it again.
+            "kafka.allow.auto.create.topics": "false",
+        }
+        if self.max_offsets_per_trigger is not None:
+            options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
+        return options
+
+
+def _unusable(what: str, how: str) -> UsageError:
+    return UsageError(
+        f"Kafka source: {what}",
+        meaning="The stage would read other records than it was meant to. Nothing was started.",
+        next=f"surestart run raw-ingest --set source=kafka {how}",
+        do_not="start from latest: what arrived before the first start, or during a reset, would be missing.",
+        code="KafkaSource",
+    )

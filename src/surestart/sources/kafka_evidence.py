@@ -1,0 +1,124 @@
+"""What a Kafka cluster says of a topic, asked with admin calls only: nothing is consumed, nothing created.
+
+    describe topic   ─> topic id, partitions          A topic that was deleted and made again has another id, and Spark
+    list offsets     ─> earliest, latest, end         notices nothing if its offsets have grown past the checkpoint's
+    describe configs ─> retention, clean-up policy
+
+    per partition    earliest ........ next(checkpoint) ........ latest .... end
+                     └ deleted before    └ read so far            └ readable  └ written, transactions still open
+
+A consumer asking for a missing topic makes the broker create it (auto.create.topics.enable, on by default) and would
+then report an empty topic where there is none. Admin calls do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from surestart.sources.kafka_admin import KafkaAdmin
+from surestart.sources.kafka_security import SecretPlace
+
+
+@dataclass(frozen=True)
+class PartitionEvidence:
+    """latest: the first offset that a read_committed reader cannot read yet. end: the first that nobody has written."""
+
+    partition: int
+    earliest: int
+    latest: int
+    end: int
+
+
+@dataclass(frozen=True)
+class KafkaEvidence:
+    """topic_id "" and no partitions: the cluster answered that there is no such topic."""
+
+    bootstrap: str
+    topic: str
+    topic_id: str
+    partitions: tuple[PartitionEvidence, ...]
+    retention_ms: int | None
+    retention_bytes: int | None
+    cleanup_policy: str
+    observed_at: datetime
+
+    @property
+    def exists(self) -> bool:
+        return bool(self.topic_id)
+
+    @property
+    def by_partition(self) -> dict[int, PartitionEvidence]:
+        return {partition.partition: partition for partition in self.partitions}
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """lag: records between the checkpoint and what can be read. lost: deleted before they were read. beyond: how far
+    the checkpoint stands behind the topic's end, which only another topic of the same name explains."""
+
+    partition: int
+    next_offset: int
+    lag: int
+    lost: int
+    beyond: int
+
+
+def measure_lag(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tuple[PartitionLag, ...]:
+    """Where the checkpoint stands in each partition that it knows and the topic has; offsets: next offset to read.
+
+    Offsets of transaction markers and compacted records count as well: the numbers are upper bounds of records.
+    A partition that the checkpoint does not know is read from its beginning.
+    """
+    found = evidence.by_partition
+    partitions = sorted(found.keys() | offsets.keys())
+    lags = []
+    for number in partitions:
+        if number not in found:
+            lags.append(PartitionLag(number, offsets[number], 0, 0, offsets[number]))
+            continue
+        there = found[number]
+        next_offset = offsets.get(number, there.earliest)
+        lags.append(
+            PartitionLag(
+                partition=number,
+                next_offset=next_offset,
+                lag=max(there.latest - max(next_offset, there.earliest), 0),
+                lost=max(there.earliest - next_offset, 0),
+                beyond=max(next_offset - there.end, 0),
+            )
+        )
+    return tuple(lags)
+
+
+def read_kafka_evidence(
+    bootstrap: str, topic: str, security: SecretPlace | None = None, timeout_seconds: float = 15
+) -> KafkaEvidence:
+    """What the cluster says now; raises CannotTell when it does not answer in time or refuses an answer."""
+    cluster = KafkaAdmin(bootstrap, security, timeout_seconds)
+    now = datetime.now(UTC)
+    described = cluster.describe_topic(topic)
+    if described is None:
+        return KafkaEvidence(bootstrap, topic, "", (), None, None, "", now)
+    numbers = tuple(sorted(partition.id for partition in described.partitions))
+    earliest = cluster.list_offsets(topic, numbers, "earliest")
+    latest = cluster.list_offsets(topic, numbers, "latest", committed=True)
+    end = cluster.list_offsets(topic, numbers, "latest")
+    configs = cluster.describe_configs(topic)
+    return KafkaEvidence(
+        bootstrap=bootstrap,
+        topic=topic,
+        topic_id=str(described.topic_id),
+        partitions=tuple(PartitionEvidence(one, earliest[one], latest[one], end[one]) for one in numbers),
+        retention_ms=_limit(configs, "retention.ms"),
+        retention_bytes=_limit(configs, "retention.bytes"),
+        cleanup_policy=configs.get("cleanup.policy", ""),
+        observed_at=now,
+    )
+
+
+def _limit(configs: Mapping[str, str], name: str) -> int | None:
+    """None: no limit (-1), or the cluster does not say."""
+    value = int(configs.get(name) or -1)
+    return value if value >= 0 else None

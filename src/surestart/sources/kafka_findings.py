@@ -1,0 +1,137 @@
+"""Whether a Kafka stage may start: the checkpoint's offsets beside what the cluster says now.
+
+    another topic id         the topic was deleted and made again: offsets mean other records      KafkaTopicReplaced
+    no such topic            deleted, renamed, or the wrong cluster                                KafkaTopicMissing
+    next < earliest          records deleted before they were read, counted by partition           KafkaRecordsLost
+    next > end               the checkpoint is of another topic, even where no id was recorded     KafkaOffsetsBeyondEnd
+    partition gone           the topic was made again with fewer partitions                        KafkaPartitionsGone
+    latest < end, no lag     an open transaction hides what was written after it                   KafkaTransactionOpen
+
+Spark itself sees the second to fifth only once it reads, in words that name one partition and no count, and advises
+`failOnDataLoss=false`. The first it does not see at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag
+
+_NEVER = "set failOnDataLoss to false: Spark would skip the missing records and say so in a log line only."
+
+
+def check_topic_identity(recorded_topic_id: str, evidence: KafkaEvidence) -> tuple[Finding, ...]:
+    """Nothing, when the topic is the one that was recorded. recorded_topic_id "" is "cannot tell": never safe."""
+    if not evidence.exists:
+        return (_missing(evidence),)
+    if not recorded_topic_id:
+        return (
+            Finding(
+                "KafkaTopicNotRecorded",
+                Severity.CANNOT_TELL,
+                f"topic {evidence.topic!r} has id {evidence.topic_id}; no id was recorded when the checkpoint began",
+                "Whether it is the topic that the checkpoint has read from is not known. The next run records its id.",
+                "surestart doctor raw-ingest",
+            ),
+        )
+    if recorded_topic_id == evidence.topic_id:
+        return ()
+    return (
+        Finding(
+            "KafkaTopicReplaced",
+            Severity.UNSAFE,
+            f"topic {evidence.topic!r} has id {evidence.topic_id}, the checkpoint has read from {recorded_topic_id}; "
+            f"the new one holds {sum(one.end - one.earliest for one in evidence.partitions)} offsets "
+            f"in {len(evidence.partitions)} partitions",
+            "The topic was deleted and made again under the same name. The checkpoint's offsets point into other "
+            "records: the new topic's first ones would be skipped, silently where it has grown past the checkpoint.",
+            "surestart plan reset raw-ingest -o plan.json",
+            "start the stage: Spark compares offsets only and would go on in the middle of the new topic.",
+        ),
+    )
+
+
+def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tuple[Finding, ...]:
+    """What stands between the checkpoint's next offsets and the topic as it is. offsets: {} for a new checkpoint."""
+    if not evidence.exists:
+        return (_missing(evidence),)
+    findings = []
+    lags = measure_lag(evidence, offsets)
+    gone = [lag for lag in lags if lag.partition not in evidence.by_partition]
+    lost = [lag for lag in lags if lag.lost]
+    beyond = [lag for lag in lags if lag.beyond and lag not in gone]
+    if lost:
+        total = sum(lag.lost for lag in lost)
+        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
+        findings.append(
+            Finding(
+                "KafkaRecordsLost",
+                Severity.UNSAFE,
+                f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
+                "Retention or delete-records removed them from the topic; they are in no table either. "
+                f"The topic keeps records for {_duration(evidence.retention_ms)}.",
+                "surestart plan reset raw-ingest -o plan.json",
+                _NEVER,
+            )
+        )
+    if beyond:
+        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.beyond} past its end" for lag in beyond)
+        findings.append(
+            Finding(
+                "KafkaOffsetsBeyondEnd",
+                Severity.UNSAFE,
+                f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
+                "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
+                "surestart plan reset raw-ingest -o plan.json",
+                "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
+            )
+        )
+    if gone:
+        findings.append(
+            Finding(
+                "KafkaPartitionsGone",
+                Severity.UNSAFE,
+                f"{len(gone)} partition(s) of the checkpoint are not in topic {evidence.topic!r}: "
+                + _listed(str(lag.partition) for lag in gone),
+                "Partitions cannot be removed from a topic: it was deleted and made again with fewer.",
+                "surestart plan reset raw-ingest -o plan.json",
+                _NEVER,
+            )
+        )
+    waiting = [one for one in evidence.partitions if one.latest < one.end]
+    if waiting:
+        hidden = sum(one.end - one.latest for one in waiting)
+        findings.append(
+            Finding(
+                "KafkaTransactionOpen",
+                Severity.INFO,
+                f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
+                "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
+                f"kafka-transactions.sh --bootstrap-server {evidence.bootstrap} find-hanging --broker-id 1",
+            )
+        )
+    return tuple(findings)
+
+
+def _missing(evidence: KafkaEvidence) -> Finding:
+    return Finding(
+        "KafkaTopicMissing",
+        Severity.UNSAFE,
+        f"{evidence.bootstrap} has no topic {evidence.topic!r}",
+        "It was deleted, has another name, or this is another cluster. Unread records are gone with it.",
+        f"kafka-topics.sh --bootstrap-server {evidence.bootstrap} --list",
+        "create it to get the stage going: offsets of the checkpoint would point into the new one.",
+    )
+
+
+def _listed(parts: Iterable[str]) -> str:
+    shown = list(parts)
+    return "; ".join(shown[:8]) + (f"; … {len(shown) - 8} more" if len(shown) > 8 else "")
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "ever by time"
+    hours = milliseconds / 3_600_000
+    return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"

@@ -1,0 +1,209 @@
+"""Where the secrets of a Kafka cluster or a schema registry are kept, and, for a moment, the secrets themselves.
+
+    SecretPlace (frozen, only names)        Secrets (values, never printed, pickled or stored)
+    scope "kafka-prod"  ── dbutils.secrets ──┐
+    environment         ── SURESTART_… ──────┴──> kafka_options(...)    for Spark's Kafka source
+                                             └──> client_settings(...)  for confluent-kafka
+
+    key in the scope      variable                          example
+    security-protocol     SURESTART_KAFKA_SECURITY_PROTOCOL SASL_SSL
+    sasl-mechanism        SURESTART_KAFKA_SASL_MECHANISM    PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512
+    sasl-username         SURESTART_KAFKA_SASL_USERNAME
+    sasl-password         SURESTART_KAFKA_SASL_PASSWORD
+    ssl-ca-pem            SURESTART_KAFKA_SSL_CA_PEM        the certificates themselves, in PEM
+    ssl-certificate-pem   SURESTART_KAFKA_SSL_CERTIFICATE_PEM
+    ssl-key-pem           SURESTART_KAFKA_SSL_KEY_PEM       PKCS#8, not encrypted: the place keeps it secret
+
+PEM text instead of key stores: Java and librdkafka both read it, and no file has to lie on every executor.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from surestart.errors import CannotTell, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+KAFKA_KEYS = (
+    "security-protocol",
+    "sasl-mechanism",
+    "sasl-username",
+    "sasl-password",
+    "ssl-ca-pem",
+    "ssl-certificate-pem",
+    "ssl-key-pem",
+)
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LOGIN_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+
+@dataclass(frozen=True)
+class SecretPlace:
+    """Names only: safe in a plan, a declaration, a log. scope "" means environment variables."""
+
+    scope: str = ""
+    prefix: str = "SURESTART_KAFKA_"
+
+    def describe(self) -> str:
+        return f"secret scope {self.scope}" if self.scope else f"environment variables {self.prefix}*"
+
+    def read(
+        self, keys: tuple[str, ...] = KAFKA_KEYS, *, environ: Mapping[str, str] | None = None, dbutils: Any = None
+    ) -> Secrets:
+        """The values that are there; a key that is not set is left out."""
+        if not self.scope:
+            variables = os.environ if environ is None else environ
+            found = {key: variables.get(self.prefix + key.upper().replace("-", "_"), "") for key in keys}
+        else:
+            found = _read_scope(self.scope, keys, dbutils)
+        return Secrets({key: value for key, value in found.items() if value})
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """Lives as long as the call that needs it."""
+
+    values: Mapping[str, str] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"Secrets({len(self.values)} hidden)"
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> NoReturn:
+        # A pickled one would travel into checkpoints, plans and worker processes.
+        raise TypeError("secrets are not to be pickled; pickle their SecretPlace")
+
+
+def kafka_options(secrets: Secrets, *, on_databricks: bool = False) -> dict[str, str]:
+    """Options for Spark's Kafka source; empty when nothing is configured."""
+    values = _checked(secrets.values)
+    options: dict[str, str] = {}
+    if "security-protocol" in values:
+        options["kafka.security.protocol"] = values["security-protocol"]
+    if "sasl-mechanism" in values:
+        module = _LOGIN_MODULES[values["sasl-mechanism"]]
+        # Databricks moved Kafka's own classes into a package of its own.
+        module = f"kafkashaded.{module}" if on_databricks else module
+        user, password = _quoted(values.get("sasl-username", "")), _quoted(values.get("sasl-password", ""))
+        options["kafka.sasl.mechanism"] = values["sasl-mechanism"]
+        options["kafka.sasl.jaas.config"] = f"{module} required username={user} password={password};"
+    if "ssl-ca-pem" in values:
+        options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.certificates": values["ssl-ca-pem"]}
+    if "ssl-certificate-pem" in values:
+        options |= {
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.certificate.chain": values["ssl-certificate-pem"],
+            "kafka.ssl.keystore.key": values["ssl-key-pem"],
+        }
+    return options
+
+
+# Spark hides a source's options in a plan, but not in the copy that it keeps there for the older source interface:
+# df.explain(True) on Spark 4.0.5 prints the password (docs/decisions/kafka-secrets-in-plans.md).
+PLAN_REDACTION = (
+    r'LoginModule required username="(?:[^"\\]|\\.)*" password="(?:[^"\\]|\\.)*"'
+    r"|-----BEGIN [A-Z ]+-----[\s\S]*?-----END [A-Z ]+-----"
+)
+_REDACTION_CONF = "spark.sql.redaction.string.regex"
+
+
+def hide_in_plans(spark: SparkSession) -> None:
+    """Plans that this session prints from now on show no password and no key."""
+    from pyspark.errors import PySparkException
+
+    present = spark.conf.get(_REDACTION_CONF, None) or ""
+    if PLAN_REDACTION in present:
+        return
+    try:
+        spark.conf.set(_REDACTION_CONF, f"(?:{present})|{PLAN_REDACTION}" if present else PLAN_REDACTION)
+    except PySparkException as error:
+        # Serverless compute lets few settings be set; there Databricks itself hides values of secret scopes.
+        logger.warning(
+            "%s cannot be set here (%s): do not print plans of this source", _REDACTION_CONF, type(error).__name__
+        )
+
+
+def client_settings(secrets: Secrets) -> dict[str, str]:
+    """Settings for confluent-kafka (librdkafka); empty when nothing is configured."""
+    names = {
+        "security-protocol": "security.protocol",
+        "sasl-mechanism": "sasl.mechanism",
+        "sasl-username": "sasl.username",
+        "sasl-password": "sasl.password",
+        "ssl-ca-pem": "ssl.ca.pem",
+        "ssl-certificate-pem": "ssl.certificate.pem",
+        "ssl-key-pem": "ssl.key.pem",
+    }
+    return {names[key]: value for key, value in _checked(secrets.values).items()}
+
+
+def _checked(values: Mapping[str, str]) -> Mapping[str, str]:
+    """Names what is missing or unknown; never a value except protocol and mechanism, which are no secrets."""
+    protocol = values.get("security-protocol", "")
+    mechanism = values.get("sasl-mechanism", "")
+    if values and protocol not in _PROTOCOLS:
+        raise _unusable(f"security-protocol is {protocol or 'not set'}, not one of {', '.join(_PROTOCOLS)}")
+    if protocol.startswith("SASL"):
+        if mechanism not in _LOGIN_MODULES:
+            raise _unusable(f"sasl-mechanism is {mechanism or 'not set'}, not one of {', '.join(_LOGIN_MODULES)}")
+        missing = [key for key in ("sasl-username", "sasl-password") if key not in values]
+        if missing:
+            raise _unusable(f"{' and '.join(missing)} not set, and {protocol} needs them")
+    elif mechanism:
+        raise _unusable(f"sasl-mechanism is {mechanism}, but security-protocol {protocol} does not log in")
+    if ("ssl-certificate-pem" in values) != ("ssl-key-pem" in values):
+        raise _unusable("one of ssl-certificate-pem and ssl-key-pem is set without the other")
+    return values
+
+
+def _quoted(value: str) -> str:
+    if any(ord(character) < 32 for character in value):
+        raise _unusable("sasl-username or sasl-password contains a control character, a line break for example")
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _read_scope(scope: str, keys: tuple[str, ...], dbutils: Any) -> dict[str, str]:
+    if dbutils is None:
+        try:
+            from databricks.sdk.runtime import dbutils
+        except ImportError as error:
+            raise CannotTell(
+                f"secret scope {scope!r} can be read on Databricks only: {error}",
+                meaning="The credentials are not at hand, so nothing was connected.",
+                next="surestart run raw-ingest --set secret_scope=  # and SURESTART_KAFKA_* variables instead",
+                code="SecretsOutOfReach",
+            ) from error
+    try:
+        present = {entry.key for entry in dbutils.secrets.list(scope)}
+    except Exception as error:  # noqa: BLE001  Databricks raises its JVM's error, which has no class here.
+        raise CannotTell(
+            f"secret scope {scope!r} cannot be read ({type(error).__name__})",
+            meaning="It does not exist, or whoever runs this may not read it.",
+            next=f"databricks secrets list-secrets {scope}",
+            do_not="put the password into a job parameter or a cluster's environment: others can read those.",
+            code="SecretsOutOfReach",
+        ) from None
+    return {key: dbutils.secrets.get(scope, key) for key in keys if key in present}
+
+
+def _unusable(what: str) -> UsageError:
+    return UsageError(
+        f"Kafka security settings do not fit together: {what}",
+        meaning="The cluster would refuse the connection, or the connection would not be what was meant.",
+        next="surestart run raw-ingest  # after setting the keys listed in docs/kafka.md",
+        do_not="put a secret on the command line or into databricks.yml: both are kept where others can read them.",
+        code="KafkaSecurity",
+    )

@@ -1,0 +1,76 @@
+"""What the Kafka tests do to a cluster: make topics, produce, delete, and read a raw table back."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from sensor_pipeline.raw_ingest import to_raw
+from sensor_pipeline.records import RAW_COLUMNS
+from surestart.sinks.delta_append import DeltaAppend
+from surestart.sources.kafka import KafkaSource
+from surestart.stage import Stage
+
+Rows = Counter  # of (partition, offset, payload)
+
+
+class KafkaClient:
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def create(self, topic: str, partitions: int = 2, **config: str) -> None:
+        self.admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(60)
+
+    def delete(self, topic: str) -> None:
+        self.admin.delete_topics([topic])[topic].result(60)
+        deadline = time.monotonic() + 30
+        while topic in self.topics() and time.monotonic() < deadline:
+            pass
+
+    def topics(self) -> set[str]:
+        return set(self.admin.list_topics(timeout=30).topics)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        self.admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
+
+    def delete_records(self, topic: str, before: dict[int, int]) -> None:
+        places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+        for future in self.admin.delete_records(places).values():
+            future.result(60)
+
+    def produce(self, topic: str, payloads: Iterable[bytes | None], partitions: int = 2, **config) -> Rows:
+        """Round robin over the partitions; returns what the broker says it stored, by the delivery reports."""
+        stored: Rows = Counter()
+        producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, **config})
+        self.produce_with(producer, topic, payloads, partitions, stored)
+        assert producer.flush(60) == 0
+        return stored
+
+    def produce_with(self, producer, topic: str, payloads, partitions: int, stored: Rows) -> None:
+        def delivered(error, message) -> None:
+            assert error is None, error
+            stored[(message.partition(), message.offset(), message.value())] += 1
+
+        for number, payload in enumerate(payloads):
+            producer.produce(topic, payload, key=b"k", partition=number % partitions, on_delivery=delivered)
+            producer.poll(0)
+
+
+def payloads(count: int, prefix: str = "v") -> list[bytes]:
+    return [f"{prefix}{number}".encode() for number in range(count)]
+
+
+def raw_stage(source: KafkaSource) -> Stage:
+    return Stage("raw-ingest", source, to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS))
+
+
+def raw_rows(spark, environment) -> Rows:
+    table = spark.read.format("delta").load(environment.table("sensor_raw").path)
+    return Counter(
+        (row.partition, row.offset, None if row.payload is None else bytes(row.payload)) for row in table.collect()
+    )
