@@ -14,6 +14,9 @@ from surestart.errors import EXIT_INTERRUPTED, SurestartError
 VERBS = {
     "run": "run one stage, or all of them, to the end of the available data",
     "status": "what is where: tables, checkpoints, last batches of an environment",
+    "inspect": "read a checkpoint without Spark and say what the next start does",
+    "doctor": "the stages of an environment: verdict, evidence, the next command",
+    "explain": "what an error means for the data, and the command that comes next",
     "kafka": "start, stop and look at a real Kafka broker on this machine",
 }
 

@@ -73,7 +73,7 @@ class FilesPosition:
     kind: str = FILES
 
     def describe(self) -> str:
-        return f"entry {self.log_offset} of the list of files seen" if self.log_offset >= 0 else "no file seen yet"
+        return f"entry {self.log_offset} of its file list" if self.log_offset >= 0 else "no file seen yet"
 
 
 @dataclass(frozen=True)

@@ -310,10 +310,19 @@ def _nothing_planned(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fin
             "start it before the sink was asked.",
         )
     else:
+        # Spark makes both folders in the moment in which it writes metadata; a store without real folders has none.
+        vanished = checkpoint.query_id and checkpoint.storage == "local" and not checkpoint.offsets_folder.exists
         yield Finding(
             "NEVER_STARTED",
-            Severity.INFO if checkpoint.query_id else Severity.ATTENTION,
-            "no batch has been planned" + ("" if checkpoint.query_id else ", and there is no query id"),
+            Severity.CANNOT_TELL if vanished else Severity.INFO if checkpoint.query_id else Severity.ATTENTION,
+            "no batch has been planned"
+            + (
+                ", and offsets/ itself is gone"
+                if vanished
+                else ""
+                if checkpoint.query_id
+                else ", and there is no query id"
+            ),
             "The next start begins at batch 0. Over output of an earlier run it writes every row again.",
             commands.doctor(),
         )

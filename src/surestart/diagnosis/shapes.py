@@ -14,11 +14,12 @@ import posixpath
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import StageDeclaration
 from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Finding
-from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, predict_next_start
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, Outcome, predict_next_start
 from surestart.diagnosis.shape_logs import find_log_shapes
 from surestart.diagnosis.shape_sources import find_source_shapes
 from surestart.diagnosis.shape_traces import find_traces
+from surestart.diagnosis.state_versions import find_missing_state
 
 
 def diagnose_checkpoint(
@@ -28,7 +29,8 @@ def diagnose_checkpoint(
     spark: str = DEFAULT_LINE,
     commands: Commands | None = None,
 ) -> tuple[Finding, ...]:
-    """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by `acceptance`."""
+    """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by "
+    "`acceptance`."""
     start = predict_next_start(checkpoint, spark, declaration)
     commands = commands or Commands(stage_of(checkpoint, declaration))
     found = [
@@ -44,11 +46,34 @@ def stage_of(checkpoint: Checkpoint, declaration: StageDeclaration | None = None
     return declaration.stage if declaration else posixpath.basename(checkpoint.location.rstrip("/")) or "STAGE"
 
 
+def diagnose_recognised_replay(checkpoint: Checkpoint, recognised: bool, commands: Commands) -> tuple[Finding, ...]:
+    """What a stateful query needs when its sink already holds the batch in flight.
+
+    Delta's sink then returns without running the batch, so the state that the batch would have written is not written
+    again: it must be there already (seen on Spark 4.0.5: batch N is skipped, batch N+1 fails with
+    CANNOT_LOAD_STATE_STORE).
+    """
+    batch = checkpoint.in_flight
+    if not recognised or batch is None or not checkpoint.state.operators:
+        return ()
+    missing = find_missing_state(checkpoint, batch + 1)
+    if missing is None:
+        return ()
+    return (
+        Finding(
+            "STATE_BEHIND_SINK",
+            Severity.UNSAFE,
+            f"the sink holds batch {batch}, and {missing.detail}",
+            f"The sink passes over the replay of batch {batch}, so its state is never written, and batch "
+            f"{batch + 1} fails.",
+            commands.plan("reset"),
+            "restart in a loop.",
+        ),
+    )
+
+
 def _explain_failure(found: list[Finding], start: NextStart, commands: Commands) -> list[Finding]:
     """A start that cannot work never goes without a finding, whatever the reason for it."""
-    from surestart.diagnosis.finding import Severity
-    from surestart.diagnosis.restart import Outcome
-
     worst = {finding.severity for finding in found}
     if start.outcome in (Outcome.FAILS, Outcome.LOOPS) and Severity.UNSAFE not in worst:
         found.append(

@@ -1,0 +1,144 @@
+"""One checkpoint, looked at from every side: what it says, what a start makes of it, what the sink does, the "
+"verdict."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.checkpoint.storage import Storage
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
+from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, predict_all
+from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
+from surestart.diagnosis.sink_evidence import SinkEvidence
+from surestart.errors import UsageError
+
+NO_SINK = "none"
+SINK_KINDS = ("delta-append", "delta-merge", "delta-builtin", "postgres", "parquet", "jdbc", "foreach", "foreach-batch")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named."""
+
+    checkpoint: Checkpoint
+    start: NextStart
+    starts: tuple[NextStart, ...]
+    sinks: tuple[SinkAcceptance, ...]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    acceptance: Acceptance
+    sink_named: bool
+
+
+def inspect_checkpoint(
+    location: str,
+    *,
+    sinks: tuple[str, ...] = (),
+    spark: str = DEFAULT_LINE,
+    storage: Storage | None = None,
+    now: int | None = None,
+) -> Inspection:
+    """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell"."""
+    line = _line(spark)
+    checkpoint = read_checkpoint(location, storage)
+    stage = stage_of(checkpoint)
+    commands = Commands(stage)
+    starts = predict_all(checkpoint)
+    start = starts[SPARK_LINES.index(line)]
+    findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
+    named = tuple(name for name in sinks if name != NO_SINK)
+    answers: tuple[SinkAcceptance, ...] = ()
+    if named:
+        answers = _ask_sinks(checkpoint, stage, named, now if now is not None else int(time.time() * 1000))
+        for answer in answers:
+            findings += answer.findings
+            findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+    elif NO_SINK not in sinks and checkpoint.exists:
+        findings.append(_sink_not_named(checkpoint, location))
+    ranked = sorted(findings, key=lambda finding: _RANK[finding.severity])
+    return Inspection(
+        checkpoint=checkpoint,
+        start=start,
+        starts=starts,
+        sinks=answers,
+        findings=tuple(ranked),
+        verdict=verdict_of(ranked),
+        acceptance=_worst(answers),
+        sink_named=bool(named),
+    )
+
+
+_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
+_ORDER = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
+
+
+def _worst(answers: tuple[SinkAcceptance, ...]) -> Acceptance:
+    given = {answer.acceptance for answer in answers} or {Acceptance.CANNOT_TELL}
+    return next(acceptance for acceptance in _ORDER if acceptance in given)
+
+
+def _line(spark: str) -> str:
+    line = ".".join(spark.split(".")[:2])
+    if line in SPARK_LINES:
+        return line
+    raise UsageError(
+        f"Spark {spark!r} is not one of {', '.join(SPARK_LINES)}",
+        meaning="The restart rule differs between these lines and is known for them only.",
+        next=f"surestart inspect PATH --spark {DEFAULT_LINE}",
+    )
+
+
+def read_sink_name(name: str) -> SinkDeclaration:
+    """A sink as given on the command line: PATH, KIND:PATH or a table's name."""
+    kind, colon, rest = name.partition(":")
+    if colon and kind in SINK_KINDS:
+        return SinkDeclaration(kind=kind, target=rest, path=rest if "/" in rest else "")
+    if name.startswith(("postgres://", "postgresql://")):
+        return SinkDeclaration(kind="postgres", target=name.rpartition("@")[2])
+    return SinkDeclaration(kind="delta-append", target=name, path=name if "/" in name or name.startswith(".") else "")
+
+
+def _ask_sinks(checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int) -> tuple[SinkAcceptance, ...]:
+    from surestart.diagnosis.read_sinks import read_sinks
+
+    declared = [read_sink_name(name) for name in names]
+    first = checkpoint.latest_planned is None
+    evidence = read_sinks(declared, count_rows=first)
+    sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
+    declaration = StageDeclaration(
+        stage=stage,
+        query=stage,
+        checkpoint=checkpoint.location,
+        sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
+        sinks=tuple(sinks),
+    )
+    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now)
+
+
+def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:
+    """A query that writes twice to a table does so as "<query id>:<step>": the table names the steps."""
+    if query_id is None or query_id in evidence.transactions:
+        return [sink]
+    prefix = f"{query_id}:"
+    steps = sorted(app_id[len(prefix) :] for app_id in evidence.transactions if app_id.startswith(prefix))
+    return [replace(sink, step=step) for step in steps] or [sink]
+
+
+def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
+    import shlex
+
+    return Finding(
+        "SINK_NOT_NAMED",
+        Severity.CANNOT_TELL,
+        "no sink was named, so nobody asked which batches it holds",
+        "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or "
+        "duplicates batch "
+        f"{checkpoint.next_batch} is known only from both.",
+        f"surestart inspect {shlex.quote(location)} --sink PATH_OF_THE_TABLE   (or --sink none: the checkpoint alone)",
+        "take a whole checkpoint for a safe restart.",
+    )
