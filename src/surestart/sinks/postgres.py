@@ -100,7 +100,10 @@ class PostgresSink:
         raise failure
 
     def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
-        return writer.foreachBatch(postgres_batch_writer(self, context)).start()
+        return writer.foreachBatch(self.batch_writer(context)).start()
+
+    def batch_writer(self, context: BatchContext) -> PostgresBatch:
+        return postgres_batch_writer(self, context)
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         return (SinkDeclaration("postgres", self.target, path=self.url.label, step=self.step, keys=self.keys),)

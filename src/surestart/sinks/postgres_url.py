@@ -84,6 +84,14 @@ class DatabaseUrl:
     def label(self) -> str:
         return f"${self.variable}" if self.variable else f"secret {self.scope}/{self.key}"
 
+    @classmethod
+    def from_label(cls, label: str) -> DatabaseUrl:
+        """The place that a declaration names: `label` turned back."""
+        if label.startswith("$"):
+            return cls(variable=label[1:])
+        scope, _, key = label.removeprefix("secret ").partition("/")
+        return cls(scope=scope, key=key)
+
     def read(self, environ: Mapping[str, str] | None = None) -> Secret:
         text = (os.environ if environ is None else environ).get(self.variable, "") if self.variable else self._secret()
         if not text.strip():

@@ -1,0 +1,65 @@
+"""One batch into two sinks, first one, then the other; each exactly once, not both at once.
+
+    batch ──> first.batch_writer   ──> second.batch_writer ──> Spark's commit file
+
+Between the two a reader sees the batch in the first sink and not in the second. A crash there is healed by the next
+start: Spark replays the batch, the first sink recognises it and writes nothing, the second writes it. The batch is
+computed once per sink, so its transform has to give the same rows every time (no rand, no uuid, no clock but Spark's
+own current_timestamp, which is fixed per batch). docs/postgres.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment
+from surestart.failpoints import reach
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class BatchSink(Protocol):
+    """A sink whose work on one batch can be called on its own. The call is picklable and may be repeated."""
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None: ...
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]: ...
+
+    def batch_writer(self, context: BatchContext) -> Callable[[DataFrame, int], None]: ...
+
+
+@dataclass(frozen=True)
+class Both:
+    first: BatchSink
+    second: BatchSink
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        self.first.prepare(spark, environment)
+        self.second.prepare(spark, environment)
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        return writer.foreachBatch(self.batch_writer(context)).start()
+
+    def batch_writer(self, context: BatchContext) -> Callable[[DataFrame, int], None]:
+        return _BothBatch(self.first.batch_writer(context), self.second.batch_writer(context))
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        return (*self.first.declare(environment), *self.second.declare(environment))
+
+
+@dataclass(frozen=True)
+class _BothBatch:
+    first: Callable[[DataFrame, int], None]
+    second: Callable[[DataFrame, int], None]
+
+    def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        self.first(batch_df, batch_id)
+        reach("both.between")
+        self.second(batch_df, batch_id)
