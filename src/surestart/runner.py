@@ -204,7 +204,7 @@ def _dropped(context: BatchContext, batch: int) -> StageFailed:
 def _failed(stage: str, failure: Exception) -> SurestartError:
     text = str(failure)
     condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
-    ours = re.search(r"^\w*(?:Error)?:? ?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
+    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
     if ours:
         code, what, meaning, next_step, do_not = ours.groups()
         return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
