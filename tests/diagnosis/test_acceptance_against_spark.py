@@ -21,6 +21,7 @@ from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.deltalog import read_rows
 from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.diagnosis.explain import explain
 from surestart.diagnosis.finding import Acceptance, Severity
 from surestart.diagnosis.read_sinks import read_sinks
 
@@ -219,6 +220,7 @@ def test_the_answer_before_the_start_is_what_the_start_then_does(
     assert tuple(finding.code for finding in answer.findings) == case.codes
     if case.lost is None:
         assert "CONCURRENT_STREAM_LOG_UPDATE" in problem
+        assert explain(problem).matches[0].explanation.name == "CONCURRENT_STREAM_LOG_UPDATE"
     else:
         assert problem == ""
         assert count(run) == (case.lost, case.doubled)

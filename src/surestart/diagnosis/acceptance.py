@@ -28,6 +28,7 @@ from surestart.diagnosis.sink_evidence import SinkEvidence, app_ids, is_query_id
 RECOGNISING = ("delta-append", "delta-merge", "delta-builtin", "postgres", "foreach-batch")
 # Options that let a new checkpoint begin past what an older one has read.
 START_OPTIONS = ("startingversion", "startingtimestamp", "startingoffsets", "startingoffsetsbytimestamp")
+FROM_THE_BEGINNING = ("earliest", "0")
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,12 @@ class _Case:
 
     @property
     def keyed(self) -> bool:
-        """A MERGE by key that ignores older rows gives the same table when rows come again."""
-        return self.sink.kind == "delta-merge" and bool(self.sink.keys)
+        return is_keyed(self.sink)
+
+
+def is_keyed(sink: SinkDeclaration) -> bool:
+    """A merge or upsert by key that ignores older rows gives the same table when rows come again."""
+    return sink.kind in ("delta-merge", "postgres") and bool(sink.keys)
 
 
 def _judge(case: _Case) -> SinkAcceptance:
@@ -187,7 +192,7 @@ def _judge_unknown_identity(case: _Case) -> SinkAcceptance:
         return case.answer(Acceptance.ACCEPTS, f"knows no batch of this query: 0..{batch - 1} are not in it", finding)
     newest = evidence.newest_identity(others, sink.step)
     if others[newest] >= batch:
-        finding = say.renewed_duplicates(sink, newest, others[newest], batch, case.next, commands)
+        finding = say.renewed_duplicates(sink, newest, others[newest], case.next, case.keyed, commands)
         acceptance = Acceptance.DUPLICATES if not case.keyed else Acceptance.ACCEPTS
         return case.answer(acceptance, f"holds batch {batch} under the former id {newest}", finding)
     finding = say.renewed(sink, newest, others[newest], batch, commands)
@@ -220,7 +225,10 @@ def _judge_fresh(case: _Case, others: dict[str, int]) -> SinkAcceptance:
     if not others and _all_rows_are_of_other_queries(case):
         return case.answer(Acceptance.ACCEPTS, "holds rows of other queries only")
     explicit = [
-        name for source in case.declaration.sources for name, _ in source.options if name.lower() in START_OPTIONS
+        name
+        for source in case.declaration.sources
+        for name, value in source.options
+        if name.lower() in START_OPTIONS and value not in FROM_THE_BEGINNING
     ]
     if case.keyed:
         finding = say.output_not_cleared_keyed(sink, others, commands)

@@ -145,13 +145,12 @@ def renewed(sink: SinkDeclaration, former: str, last: int, batch: int, commands:
 
 
 def renewed_duplicates(
-    sink: SinkDeclaration, former: str, last: int, batch: int, next_batch: NextBatch, commands: Commands
+    sink: SinkDeclaration, former: str, last: int, next_batch: NextBatch, keyed: bool, commands: Commands
 ) -> Finding:
-    keyed = sink.kind == "delta-merge" and bool(sink.keys)
     return Finding(
         "SINK_IDENTITY_RENEWED",
         Severity.ATTENTION if keyed else Severity.UNSAFE,
-        f"{sink.target} holds batch {last} under query {former}; the next start runs batch {batch} under "
+        f"{sink.target} holds batch {last} under query {former}; the next start runs batch {next_batch.batch} under "
         f"{next_batch.query_id or 'a new query id'}",
         "The batch is merged again by key, which changes nothing."
         if keyed

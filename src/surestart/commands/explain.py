@@ -1,0 +1,60 @@
+"""`surestart explain ERROR`: what an error means for the data, and the command that comes next."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from surestart.diagnosis.explain import MAX_TEXT, explain
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, UsageError
+from surestart.report.explanation_text import explanation_object, explanation_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("error", nargs="*", help="an error class, a log line, or - for a text on standard input")
+    parser.add_argument("--file", metavar="FILE", help="a file with a log or a traceback; its last 8 MB are read")
+    parser.add_argument("--stage", default="", help="the stage to name in the command")
+    parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
+    parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    answer = explain(_read_text(args), args.stage, args.env)
+    if args.json:
+        sys.stdout.write(json.dumps(explanation_object(answer), indent=2) + "\n")
+    else:
+        sys.stdout.write(explanation_text(answer))
+    return EXIT_FINE if answer.known else EXIT_CANNOT_TELL
+
+
+def _read_text(args: argparse.Namespace) -> str:
+    words = " ".join(args.error)
+    if args.file:
+        if words:
+            raise _usage("--file and a text were given", "Only one of them can be explained at a time.")
+        return _read_tail(args.file)
+    if words == "-" or (not words and not sys.stdin.isatty()):
+        return _last(sys.stdin.buffer.read())
+    if not words:
+        raise _usage("no error was given", "There is nothing to explain.")
+    return words
+
+
+def _read_tail(name: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - MAX_TEXT, 0))
+            return _last(file.read(MAX_TEXT))
+    except OSError as error:
+        raise _usage(f"{name} cannot be read: {error.strerror}", "The text to explain is not there.") from error
+
+
+def _last(data: bytes) -> str:
+    return data[-MAX_TEXT:].decode("utf-8", "replace")
+
+
+def _usage(what: str, meaning: str) -> UsageError:
+    return UsageError(what, meaning=meaning, next="surestart explain CONCURRENT_STREAM_LOG_UPDATE")

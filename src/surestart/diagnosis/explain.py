@@ -1,0 +1,129 @@
+"""An error class, a log line or a pasted traceback -> what happened, is data at risk, which remedy, the exact command.
+
+Names of error conditions in the text decide first, the most specific one before those that only carry it; then the
+words of messages that have no name. What is not known says so and shows the nearest names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from surestart.diagnosis.explanations import all_explanations
+from surestart.diagnosis.explanations.explanation import DOCTOR, HISTORY, Explanation
+
+# A driver log may have gigabytes; the cause stands at its end.
+MAX_TEXT = 8 << 20
+_NAME = re.compile(r"_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
+_STAGE = re.compile(r"/[a-z][a-z0-9_]*-([a-z0-9][a-z0-9-]*)/(?:offsets|commits|metadata|sources|state)\b")
+_QUERY_ID = re.compile(r"Query \[id = ([0-9a-fA-F-]{36})")
+_BATCH = re.compile(r"\bbatch(?:Id)?\s*[=#:]?\s*(\d{1,18})\b", re.I)
+PLACEHOLDER = "STAGE"
+
+
+@dataclass(frozen=True)
+class Match:
+    """An explanation and the command for the stage at hand."""
+
+    explanation: Explanation
+    command: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """matches: the cause first, then what else the text names. nearest: for a text that is not known."""
+
+    matches: tuple[Match, ...]
+    nearest: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def known(self) -> bool:
+        return bool(self.matches)
+
+
+def explain(text: str, stage: str = "", environment: str = "") -> Answer:
+    """Never raises for what the text holds."""
+    text = text[-MAX_TEXT:]
+    entries = all_explanations()
+    by_name = {entry.name: entry for entry in entries}
+    found: dict[str, str] = {}
+    for match in _NAME.finditer(text):
+        name = _known_name(match[0], by_name)
+        if name:
+            found.setdefault(name, match[0])
+    for entry in entries:
+        if entry.name not in found:
+            for pattern in entry.patterns:
+                hit = re.search(pattern, text)
+                if hit:
+                    found[entry.name] = " ".join(hit[0].split())[:120]
+                    break
+    stage = stage or _stage_of(text)
+    ordered = sorted(found, key=lambda name: (by_name[name].wrapper, -name.count("."), _rank(entries, name)))
+    ordered = [name for name in ordered if not _is_covered(name, ordered)]
+    matches = tuple(Match(by_name[name], _command(by_name[name], stage, environment), found[name]) for name in ordered)
+    return Answer(matches, () if matches else _nearest(text, entries), _facts(text))
+
+
+def _known_name(name: str, by_name: dict[str, Explanation]) -> str:
+    """The explained name for it: itself, its parent condition, or its family (STDS_…, STATE_STORE_…)."""
+    if name in by_name:
+        return name
+    base = name.partition(".")[0]
+    if base in by_name:
+        return base
+    for family in ("DELTA_STREAMING_SCHEMA_LOG", "STATE_STORE", "STDS"):
+        if base.startswith(family + "_"):
+            return family
+    return ""
+
+
+def _is_covered(name: str, names: Iterable[str]) -> bool:
+    """A parent condition says less than its sub-condition beside it."""
+    return any(other.startswith(name + ".") for other in names)
+
+
+def _rank(entries: tuple[Explanation, ...], name: str) -> int:
+    return next(index for index, entry in enumerate(entries) if entry.name == name)
+
+
+def _command(entry: Explanation, stage: str, environment: str) -> str:
+    shown = shlex.quote(stage) if stage else PLACEHOLDER
+    if not stage and entry.command in (DOCTOR, HISTORY):
+        shown = ""  # these two also speak of all stages at once
+    command = entry.command.replace("{stage}", shown).rstrip()
+    return f"{command} -e {shlex.quote(environment)}" if environment and "{stage}" in entry.command else command
+
+
+def _stage_of(text: str) -> str:
+    """The stage whose checkpoint path the text names: <root>/<pipeline>-<stage>/offsets/…"""
+    match = _STAGE.search(text)
+    return match[1] if match else ""
+
+
+def _facts(text: str) -> tuple[tuple[str, str], ...]:
+    facts = []
+    for label, pattern in (("query id", _QUERY_ID), ("batch", _BATCH), ("stage", _STAGE)):
+        match = pattern.search(text)
+        if match:
+            facts.append((label, match[1]))
+    return tuple(facts)
+
+
+def _nearest(text: str, entries: tuple[Explanation, ...]) -> tuple[str, ...]:
+    names = [entry.name for entry in entries if not entry.wrapper]
+    given = [match[0] for match in _NAME.finditer(text[-20_000:])][:50] or [
+        text.strip()[:100].upper().replace(" ", "_")
+    ]
+    close = [name for word in given for name in difflib.get_close_matches(word, names, n=3, cutoff=0.55)]
+    if close:
+        return tuple(dict.fromkeys(close))[:3]
+    words = set(re.findall(r"[a-z]{4,}", text[-20_000:].lower()))
+    overlap = {entry.name: len(words & set(re.findall(r"[a-z]{4,}", entry.happened.lower()))) for entry in entries}
+    best = sorted((name for name in overlap if overlap[name] >= 3), key=lambda name: -overlap[name])
+    return tuple(best[:3])

@@ -1,0 +1,73 @@
+"""An explained error as text for a person and as an object for a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surestart.diagnosis.explain import Answer, Match
+from surestart.diagnosis.explanations.explanation import Risk
+from surestart.report.inert import inert
+from surestart.report.labelled import labelled
+
+SCHEMA_VERSION = 1
+_RISK = {Risk.NO: "No.", Risk.POSSIBLE: "Possibly.", Risk.YES: "Yes."}
+
+
+def explanation_text(answer: Answer) -> str:
+    if not answer.known:
+        return _unknown(answer)
+    lines: list[str] = []
+    for match in answer.matches:
+        if match.explanation.wrapper and lines:
+            continue
+        lines += [*_paragraph(match), ""]
+    carried = [match.explanation.name for match in answer.matches[1:] if match.explanation.wrapper]
+    if carried:
+        lines += labelled("Carried by", ", ".join(carried))
+    for label, value in answer.facts:
+        lines += labelled(f"The text's {label}", inert(value), gap=22)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _paragraph(match: Match) -> list[str]:
+    entry = match.explanation
+    return [
+        entry.name,
+        *labelled("What happened", entry.happened),
+        *labelled("Data at risk", f"{_RISK[entry.risk]} {entry.data}"),
+        *labelled("Remedy", entry.remedy),
+        *labelled("Next", match.command, keep_lines=True),
+        *labelled("Do not", entry.do_not),
+    ]
+
+
+def _unknown(answer: Answer) -> str:
+    lines = ["Not known here. Whether data is at risk cannot be told from this text.", ""]
+    if answer.nearest:
+        lines += labelled("Nearest", ", ".join(answer.nearest))
+    lines += labelled("Next", "surestart doctor", keep_lines=True)
+    lines += labelled("Do not", "delete the checkpoint, whatever the message says.")
+    return "\n".join(lines) + "\n"
+
+
+def explanation_object(answer: Answer) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "known": answer.known,
+        "matches": [
+            {
+                "name": match.explanation.name,
+                "found": inert(match.found),
+                "carries_another": match.explanation.wrapper,
+                "happened": match.explanation.happened,
+                "data_at_risk": match.explanation.risk.value,
+                "data": match.explanation.data,
+                "remedy": match.explanation.remedy,
+                "next": match.command,
+                "do_not": match.explanation.do_not,
+            }
+            for match in answer.matches
+        ],
+        "nearest": list(answer.nearest),
+        "facts": {label.replace(" ", "_"): inert(value) for label, value in answer.facts},
+    }
