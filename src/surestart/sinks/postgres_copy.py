@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.sinks.postgres_connection import driver, name, open_connection
-from surestart.sinks.postgres_errors import as_values, explained
+from surestart.sinks.postgres_errors import as_values, explained, from_values
 from surestart.sinks.postgres_url import Secret
 
 if TYPE_CHECKING:
@@ -53,15 +53,17 @@ class Loaded:
 
 def load_from_executors(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
     """Every row of the batch is in staging, loaded by the tasks that computed it."""
-    answers = textual(batch_df).mapInArrow(_CopyTask(url, staging), "rows long, transaction string, failure string")
-    rows = answers.collect()
+    rows = load_plan(batch_df, url, staging).collect()
     # Failures come back as values: raised in a task, they would be retried in vain and wrapped in a Spark stack trace.
     failures = [json.loads(row["failure"]) for row in rows if row["failure"]]
     if failures:
-        from surestart.sinks.postgres_errors import from_values
-
         raise from_values(failures[0])
     return tuple(Loaded(row["rows"], row["transaction"]) for row in rows)
+
+
+def load_plan(batch_df: DataFrame, url: Secret, staging: Staging) -> DataFrame:
+    """One row per task: what it stored, or why it could not. Collecting it loads the batch."""
+    return textual(batch_df).mapInArrow(_CopyTask(url, staging), "rows long, transaction string, failure string")
 
 
 def load_from_driver(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
