@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_a
 from surestart.diagnosis.explain import explain
 from surestart.diagnosis.finding import Acceptance, Severity
 from surestart.diagnosis.read_sinks import read_sinks
+from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
 
 NOW = 1_800_000_000_000
 
@@ -72,6 +74,13 @@ class ConstantAppend:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         writer = frame.write.format("delta").mode("append").option("txnAppId", "my-app")
         writer.option("txnVersion", str(batch_id)).save(self.table)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def production_settings(spark: SparkSession) -> Iterator[None]:
+    """The settings that a run of ours sets; one of them makes these small commits five times as quick."""
+    with applied(spark, pairs(EVERYWHERE)):
+        yield
 
 
 @pytest.fixture(scope="module")

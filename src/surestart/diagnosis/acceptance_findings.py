@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.sink_evidence import SinkEvidence
+from surestart.diagnosis.time_text import span_text, time_text
 
 if TYPE_CHECKING:
     from surestart.diagnosis.acceptance import NextBatch
@@ -208,12 +208,12 @@ def retention(
     if evidence.retention is None:
         return ()
     expires = evidence.forgets_at(app_id)
-    left = _span(expires - now)
+    left = span_text(expires - now)
     return (
         Finding(
             "SINK_TRANSACTION_RETENTION",
             Severity.ATTENTION,
-            f"{sink.target} forgets this query's batches at {_time(expires)}, in {left} "
+            f"{sink.target} forgets this query's batches at {time_text(expires)}, in {left} "
             f"(delta.setTransactionRetentionDuration = {evidence.retention_text!r})",
             "A batch in flight is in the table now; started after that time, its rows are written twice."
             if replayed
@@ -228,7 +228,7 @@ def forgotten(
     sink: SinkDeclaration, evidence: SinkEvidence, app_id: str, batch: int, now: int, commands: Commands
 ) -> Finding:
     expired = evidence.forgets_at(app_id)
-    when = f" at {_time(expired)}, {_span(now - expired)} ago" if expired > 0 else ""
+    when = f" at {time_text(expired)}, {span_text(now - expired)} ago" if expired > 0 else ""
     return Finding(
         "SINK_FORGOT_QUERY",
         Severity.UNSAFE,
@@ -315,14 +315,3 @@ def _unset_retention(sink: SinkDeclaration) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}es"
-
-
-def _time(milliseconds: float) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _span(milliseconds: float) -> str:
-    minutes = max(int(milliseconds // 60_000), 0)
-    days, rest = divmod(minutes, 1440)
-    hours, minutes = divmod(rest, 60)
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
