@@ -82,7 +82,7 @@ $(STAMP): $(LOCK) pyproject.toml | $(UV)
 	@touch $@
 
 $(JARS): src/surestart/jars.py $(STAMP)
-	@$(BIN)/python -m surestart.jars
+	@$(BIN)/python -m surestart.jars && $(BIN)/python -m surestart.class_archive
 	@touch $@
 
 # The report's test opens it in a real browser; where Debian's cannot be installed, that test skips and says so.

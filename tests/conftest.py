@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from surestart.environment import Environment, environment_from_settings
+# Short runs: the JVM's second compiler costs more than it gives. Child processes and notebook kernels inherit it.
+os.environ.setdefault("SURESTART_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+from surestart.environment import Environment, environment_from_settings  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +25,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     session.stop()
 
 
-@pytest.fixture()
+@pytest.fixture
 def environment(tmp_path: Path) -> Environment:
     """An empty local environment."""
     return environment_from_settings("local", "sensor", {"root": str(tmp_path / "root")}, environ={})

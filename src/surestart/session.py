@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from surestart import class_archive
 from surestart.cache import cache_folder
 from surestart.errors import UsageError
-from surestart.jars import COORDINATES, jars_folder, resolve_jars
+from surestart.jars import COORDINATES, resolve_jars
 from surestart.java import find_java, launcher_home
 from surestart.settings import EVERYWHERE, LOCAL, pairs
 
@@ -39,16 +40,14 @@ def local_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    jars = resolve_jars(coordinates)
-    os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
+    jars, java = resolve_jars(coordinates), find_java()
+    os.environ["JAVA_HOME"] = str(launcher_home(java))
     # Workers must be this interpreter: another minor version fails on the first Python function.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log4j = importlib.resources.files("surestart") / "log4j2.properties"
     options = [f"-Dlog4j2.configurationFile=file:{log4j}", "-Dderby.system.home=/nonexistent", "-XX:+UseSerialGC"]
-    archive = jars_folder(coordinates) / ARCHIVE
-    if archive.exists():
-        options.append(f"-XX:SharedArchiveFile={archive}")
+    options += [*class_archive.java_options(java, jars), *os.environ.get(JAVA_OPTIONS, "").split()]
     settings = {
         **pairs(LOCAL),
         **pairs(EVERYWHERE),
@@ -74,8 +73,8 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
     return local_session(application, ui=ui)
 
 
-# A class-data archive of a former run: Spark loads some 20,000 classes at start, which costs seconds.
-ARCHIVE = "classes.jsa"
+# More options for the JVM of a local session, such as -XX:TieredStopAtLevel=1 where runs are short.
+JAVA_OPTIONS = "SURESTART_JAVA_OPTIONS"
 
 
 def is_connect(spark: SparkSession) -> bool:
