@@ -42,11 +42,10 @@ class NotebookKernel:
 @contextmanager
 def running_kernel(folder: Path, variables: Mapping[str, str]) -> Iterator[NotebookKernel]:
     """A kernel of this Python, started in `folder`: serverless compute does not promise the notebook's own folder."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("SURESTART_")}
     client = NotebookClient(
         new_notebook(), kernel_name="python3", timeout=240, resources={"metadata": {"path": str(folder)}}
     )
-    with client.setup_kernel(cwd=str(folder), env={**environment, **variables}):
+    with client.setup_kernel(cwd=str(folder), env={**os.environ, **variables}):
         yield NotebookKernel(client)
 
 

@@ -13,6 +13,9 @@ from sensor_pipeline.stages import PIPELINE
 from surestart.deltalog.log import read_delta_log
 from surestart.environment import Environment, environment_from_settings
 
+# The JVM starts and compiles inside the first fixture; on a busy machine that alone took 219 s.
+pytestmark = pytest.mark.timeout(600)
+
 READINGS = 3_000
 STAGES = ("01_raw_ingest.ipynb", "02_deserialize.ipynb", "03_merge_gold.ipynb")
 TABLES = ("sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
@@ -26,7 +29,8 @@ def environment(tmp_path_factory) -> Environment:
 
 @pytest.fixture(scope="module")
 def kernel(environment, tmp_path_factory):
-    variables = {"SURESTART_ROOT": environment.root, "SURESTART_READINGS": str(READINGS)}
+    widgets = {"root": environment.root, "readings": str(READINGS), "environment": "local", "catalog": "", "schema": ""}
+    variables = {f"SURESTART_{name.upper()}": value for name, value in widgets.items()}
     with running_kernel(tmp_path_factory.mktemp("elsewhere"), variables) as kernel:
         yield kernel
 
