@@ -6,10 +6,11 @@ inside the checkpoint's own folder are opened.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from surestart.checkpoint.storage import FILE, FOLDER, OTHER, Entry
@@ -18,6 +19,7 @@ from surestart.checkpoint.storage import FILE, FOLDER, OTHER, Entry
 @dataclass(frozen=True)
 class LocalStorage:
     location: str
+    _folders: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def kind(self) -> str:
@@ -29,7 +31,7 @@ class LocalStorage:
         return not self.location.startswith(("/Volumes/", "/dbfs/"))
 
     def list_folder(self, path: str) -> Iterator[Entry]:
-        folder = self._resolve(path)
+        folder = self._resolve_folder(path)
         with os.scandir(folder) as entries:
             for entry in entries:
                 yield self._entry(entry)
@@ -39,8 +41,15 @@ class LocalStorage:
             return file.read(limit)
 
     def open_file(self, path: str) -> BinaryIO:
+        folder, _, name = path.rpartition("/")
         # O_NONBLOCK: opening a pipe without a writer would otherwise wait for ever.
-        descriptor = os.open(self._resolve(path), os.O_RDONLY | os.O_NONBLOCK)
+        flags = os.O_RDONLY | os.O_NONBLOCK
+        try:
+            descriptor = os.open(f"{self._resolve_folder(folder)}/{name}", flags | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            descriptor = os.open(self._resolve(path), flags)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(f"{path} is not a regular file")
@@ -58,11 +67,19 @@ class LocalStorage:
         kind = FILE if stat.S_ISREG(status.st_mode) else OTHER
         return Entry(entry.name, kind, status.st_size, status.st_mtime)
 
+    def _resolve_folder(self, folder: str) -> str:
+        """Resolving costs more than opening, and a folder's many files share it."""
+        if folder not in self._folders:
+            self._folders[folder] = self._resolve(folder)
+        return self._folders[folder]
+
     def _resolve(self, path: str) -> str:
-        return self._inside(os.path.join(self.location, path)) if path else self.location  # noqa: PTH118
+        return self._inside(f"{self.location}/{path}" if path else self.location)
 
     def _inside(self, path: str) -> str:
-        root = os.path.realpath(self.location)
+        root = self._folders.get("")
+        if root is None:
+            root = self._folders[""] = os.path.realpath(self.location)
         real = os.path.realpath(path)
         if real != root and not real.startswith(root.rstrip("/") + "/"):
             raise PermissionError(f"{os.path.relpath(path, self.location)} leads out of the checkpoint")

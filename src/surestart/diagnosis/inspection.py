@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.checkpoint.storage import Storage
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
 from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, predict_all
 from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
-from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.errors import UsageError
+
+if TYPE_CHECKING:
+    from surestart.diagnosis.acceptance import SinkAcceptance
+    from surestart.diagnosis.sink_evidence import SinkEvidence
 
 NO_SINK = "none"
 SINK_KINDS = ("delta-append", "delta-merge", "delta-builtin", "postgres", "parquet", "jdbc", "foreach", "foreach-batch")
@@ -104,6 +107,8 @@ def read_sink_name(name: str) -> SinkDeclaration:
 
 
 def _ask_sinks(checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int) -> tuple[SinkAcceptance, ...]:
+    # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
+    from surestart.diagnosis.acceptance import diagnose_acceptance, next_batch_of
     from surestart.diagnosis.read_sinks import read_sinks
 
     declared = [read_sink_name(name) for name in names]
