@@ -36,7 +36,8 @@ def build_parser(verb: str | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = parser.add_subparsers(dest="verb", metavar="COMMAND")
+    # prog named: argparse would otherwise import shutil with its compressors, 10 ms of every call.
+    commands = parser.add_subparsers(dest="verb", metavar="COMMAND", prog=parser.prog)
     for name, help_text in VERBS.items():
         sub = commands.add_parser(
             name,

@@ -6,7 +6,6 @@ compared between two versions of the code.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
@@ -62,5 +61,8 @@ class StageDeclaration:
     @property
     def fingerprint(self) -> str:
         """Changes when sources, sinks, output mode or declared state change."""
+        # OpenSSL takes 8 ms to load, and the doctor reads declarations without asking for this.
+        import hashlib
+
         text = json.dumps(self.as_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
