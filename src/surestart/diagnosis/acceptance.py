@@ -70,9 +70,10 @@ def diagnose_acceptance(
     evidence: Mapping[str, SinkEvidence],
     now: int,
     environment: str = "",
+    commands: Commands | None = None,
 ) -> tuple[SinkAcceptance, ...]:
     """One answer for each declared sink; evidence by the sink's target."""
-    commands = Commands(declaration.stage, environment)
+    commands = commands or Commands(declaration.stage, environment)
     missing = SinkEvidence("", complete=False, problem="it was not asked")
     return tuple(
         _judge(_Case(declaration, sink, next_batch, evidence.get(sink.target, missing), now, commands))

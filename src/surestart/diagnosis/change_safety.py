@@ -1,8 +1,7 @@
 """What the code would run now against what the checkpoint was written by: allowed, unsafe or undefined, with the rule.
 
-The rules are Spark's own ("Recovery Semantics after Changes in a Streaming Query", Structured Streaming guide, section
-on DataFrames): "allowed" works; "not allowed" is unsafe; what the guide leaves open or calls unpredictable is undefined.
-Where the guide is out of date the rule says so.
+The rules are Spark's own ("Recovery Semantics after Changes in a Streaming Query", Structured Streaming guide, on
+DataFrames): "allowed" works; "not allowed" is unsafe; what the guide leaves open or calls unpredictable is undefined.
 """
 
 from __future__ import annotations
@@ -252,7 +251,12 @@ def _finding(change: Change, commands: Commands) -> Finding:
     evidence = f"{change.what}: {change.before} in the checkpoint or its last run, {change.after} now"
     if change.ignored:
         return Finding(
-            "CHANGE_HAS_NO_EFFECT", Severity.INFO, evidence, change.rule, "", "expect the new value to be in force."
+            "CHANGE_HAS_NO_EFFECT",
+            Severity.INFO,
+            evidence,
+            change.rule,
+            commands.run(),
+            "expect the new value to be in force.",
         )
     if change.kind is ChangeClass.UNSAFE:
         return Finding(

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Commands:
+    """options: what else this call was given and the next one needs (--root, --set, --pipeline), quoted already."""
+
     stage: str
     environment: str = ""
+    options: str = ""
 
     def plan(self, remedy: str) -> str:
         return f"surestart plan {remedy} {shlex.quote(self.stage)}{self._environment} -o plan.json"
@@ -25,4 +28,5 @@ class Commands:
 
     @property
     def _environment(self) -> str:
-        return f" -e {shlex.quote(self.environment)}" if self.environment else ""
+        named = f" -e {shlex.quote(self.environment)}" if self.environment else ""
+        return f"{named} {self.options}".rstrip()

@@ -28,9 +28,9 @@ RECOGNISED = {
 }
 
 
-def audit_sinks(declaration: StageDeclaration, environment: str = "") -> tuple[Finding, ...]:
+def audit_sinks(declaration: StageDeclaration, commands: Commands | None = None) -> tuple[Finding, ...]:
     """One finding for each sink at which a replay is not harmless, and one INFO for each at which it is."""
-    commands = Commands(declaration.stage, environment)
+    commands = commands or Commands(declaration.stage)
     findings = [finding for sink in declaration.sinks for finding in _audit(sink, declaration, commands)]
     return (*findings, *_audit_pairs(declaration.sinks, commands))
 
@@ -44,9 +44,11 @@ def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Comma
     elif sink.identity == "none" or sink.kind in ("jdbc", "foreach"):
         findings.append(_no_identity(sink, commands))
     elif sink.kind in RECOGNISED:
-        findings.append(_harmless(sink, RECOGNISED[sink.kind]))
+        findings.append(_harmless(sink, RECOGNISED[sink.kind], commands))
     elif sink.kind == "foreach-batch":
-        findings.append(_harmless(sink, "the function is declared to write (query id, batch id) with every batch"))
+        findings.append(
+            _harmless(sink, "the function is declared to write (query id, batch id) with every batch", commands)
+        )
     else:
         findings.append(_unknown(sink, commands))
     if not sink.reads_whole_batch:
@@ -77,13 +79,13 @@ def _audit_pairs(sinks: Sequence[SinkDeclaration], commands: Commands) -> list[F
     ]
 
 
-def _harmless(sink: SinkDeclaration, why: str) -> Finding:
+def _harmless(sink: SinkDeclaration, why: str, commands: Commands) -> Finding:
     return Finding(
         "SINK_REPLAY_HARMLESS",
         Severity.INFO,
         f"{sink.target} ({sink.kind}): {why}",
         "A batch that is replayed after a crash is in the sink once.",
-        "",
+        commands.run(),
     )
 
 

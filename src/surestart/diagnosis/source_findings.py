@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from surestart.sources.kafka_evidence import KafkaEvidence
 
 _DAY = 86_400_000
-_ADDITIVE = ("ADD COLUMNS",)
 
 
 def find_delta_source(
@@ -34,8 +33,8 @@ def find_delta_source(
         return (_unread(source, evidence.problem, commands),)
     position = span.delta
     if not evidence.exists:
-        # A first start creates nothing upstream: it fails at once and harms nothing.
-        severity = Severity.UNSAFE if position else Severity.ATTENTION
+        # Before the first start nothing is bound to it: the stage before makes it.
+        severity = Severity.UNSAFE if position else Severity.INFO
         return (
             Finding(
                 "SOURCE_MISSING",
@@ -97,7 +96,9 @@ def _find_in_log(
                 "set failOnDataLoss to false: the stream would go on behind the hole.",
             )
         ]
-    pending = [commit for commit in evidence.pending if commit.version > position.version or position.index < 0]
+    # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
+    begun = position.initial_snapshot or position.index >= 0
+    pending = [commit for commit in evidence.pending if commit.version >= first + begun]
     return [
         *_find_changes(source, pending, commands),
         *_find_schema_change(source, evidence, commands),
@@ -207,7 +208,7 @@ def find_file_source(
     source: SourceDeclaration, span: Span, evidence: FileSourceEvidence, commands: Commands
 ) -> tuple[Finding, ...]:
     if not evidence.exists and not evidence.problem:
-        severity = Severity.UNSAFE if span.source.end is not None else Severity.ATTENTION
+        severity = Severity.UNSAFE if span.source.end is not None else Severity.INFO
         return (
             Finding(
                 "SOURCE_MISSING",

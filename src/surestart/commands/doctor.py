@@ -1,0 +1,61 @@
+"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.diagnosis.finding import EXIT_CODES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stage", nargs="?", default="all", help="a stage's name (default: all of them)")
+    add_environment_arguments(parser)
+    parser.add_argument(
+        "--spark", default="", metavar="LINE", help="the Spark that will start it (default: the one here)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/doctor.md)")
+    parser.add_argument("--bundle", metavar="DIR", help="also write all evidence as one archive, secrets redacted")
+    parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.diagnosis.ask_stages import ask_stage
+    from surestart.report.stage_table import render_stages, verdict_of_all
+
+    environment, pipeline, settings = read_environment(args)
+    stages = choose_stages(pipeline, settings, args.stage)
+    options = given_options(args)
+    diagnoses = [ask_stage(environment, stage, spark=args.spark, options=options) for stage in stages]
+    if args.json:
+        from surestart.report.stages_json import stages_json
+
+        sys.stdout.write(stages_json(environment, diagnoses, options) + "\n")
+    else:
+        sys.stdout.write(render_stages(environment, diagnoses, options))
+        if len(diagnoses) == 1:
+            from surestart.report.text import render_inspection
+
+            sys.stdout.write("\n" + render_inspection(diagnoses[0].inspection))
+    if args.html:
+        from surestart.report.stages_html import render_stages_html
+
+        Path(args.html).write_text(render_stages_html(environment, diagnoses), encoding="utf-8")
+        sys.stderr.write(f"Page: {args.html}\n")
+    if args.bundle:
+        from surestart.report.evidence_bundle import write_bundle
+
+        sys.stderr.write(f"Evidence: {write_bundle(Path(args.bundle), environment, diagnoses)}\n")
+    return EXIT_CODES[verdict_of_all(diagnoses)]
+
+
+def given_options(args: argparse.Namespace) -> str:
+    """What the next command needs beside the environment to speak of the same place."""
+    parts = [f"--root {shlex.quote(args.root)}"] if args.root else []
+    parts += [f"--set {shlex.quote(pair)}" for pair in args.set]
+    parts += [f"--pipeline {shlex.quote(args.pipeline)}"] if args.pipeline else []
+    return " ".join(parts)

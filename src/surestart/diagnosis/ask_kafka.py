@@ -1,0 +1,61 @@
+"""Asks the cluster about a Kafka source for the doctor: what is lost, what expires when, is it still the same topic.
+
+A finding that would refuse the start is looked at three times within a few seconds: a broker that has just become
+leader may answer with an old end, and that heals by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from surestart.checkpoint.offset_log import OffsetLogEntry
+from surestart.checkpoint.positions import KafkaPosition
+from surestart.checkpoint.snapshot import Checkpoint
+from surestart.declaration import SourceDeclaration
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.source_findings import confirm_by_resampling, find_kafka_expiry, unread_offsets
+from surestart.errors import SurestartError
+
+if TYPE_CHECKING:
+    from surestart.sources.kafka import KafkaSource
+
+
+def ask_kafka(
+    source: KafkaSource,
+    declaration: SourceDeclaration,
+    checkpoint: Checkpoint,
+    commands: Commands,
+    *,
+    recorded_topic_id: str = "",
+    now: int,
+    timeout_seconds: float = 5,
+) -> tuple[Finding, ...]:
+    """The cluster's answers as findings; an unreachable cluster is "cannot tell" and never silence."""
+    from surestart.sources.kafka_evidence import read_kafka_evidence
+    from surestart.sources.kafka_findings import inspect_kafka_start
+
+    found = confirm_by_resampling(
+        lambda: inspect_kafka_start(source, checkpoint, recorded_topic_id, timeout_seconds), time.sleep
+    )
+    if any(finding.severity in (Severity.UNSAFE, Severity.CANNOT_TELL) for finding in found):
+        return found
+    try:
+        evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
+    except SurestartError as error:
+        return (*found, Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not))
+    offsets = read_offsets(checkpoint, source.topic)
+    lag = unread_offsets(evidence, offsets)
+    return (*found, *find_kafka_expiry(declaration, evidence, lag, _last_planned_at(checkpoint), commands, now))
+
+
+def read_offsets(checkpoint: Checkpoint, topic: str) -> dict[int, int]:
+    """Partition -> next offset to read, after the newest planned batch."""
+    held = [one.end.partitions for one in checkpoint.sources if isinstance(one.end, KafkaPosition)]
+    return {number: offset for topics in held for number, offset in topics.get(topic, {}).items()}
+
+
+def _last_planned_at(checkpoint: Checkpoint) -> int | None:
+    entry = checkpoint.latest_offsets
+    return entry.timestamp_ms if isinstance(entry, OffsetLogEntry) else None

@@ -1,0 +1,263 @@
+"""A stage diagnosed: checkpoint x source x sink x code, put together into findings and one verdict.
+
+    declaration ─┐
+    checkpoint ──┼─> what the next start does ──┐
+    sinks ───────┼─> accepts, skips, duplicates ┼─> findings, worst first ──> verdict
+    sources ─────┼─> what is still there ───────┤
+    history ─────┘   what has changed ──────────┘
+
+Values in, values out; `read_stage` is the part that reads. Nothing here writes and nothing imports pyspark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from surestart.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
+from surestart.checkpoint.storage import Storage, open_storage
+from surestart.declaration import SourceDeclaration, StageDeclaration
+from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.diagnosis.change_safety import Change, classify_changes, find_changes
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
+from surestart.diagnosis.inspection import Inspection
+from surestart.diagnosis.read_sinks import read_sinks
+from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
+from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay
+from surestart.diagnosis.sink_audit import audit_sinks
+from surestart.diagnosis.sink_evidence import SinkEvidence
+from surestart.diagnosis.source_evidence import (
+    DeltaSourceEvidence,
+    FileSourceEvidence,
+    Span,
+    read_delta_source,
+    read_file_source,
+)
+from surestart.diagnosis.source_findings import find_delta_source, find_file_source
+
+SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
+_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
+_FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
+_WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was read for one stage. sinks by target; sources in the declaration's order; for Kafka, findings that its
+    own room has made of the cluster's answers. history: former runs, oldest first, as plain values."""
+
+    declaration: StageDeclaration
+    checkpoint: Checkpoint
+    sinks: Mapping[str, SinkEvidence]
+    sources: tuple[SourceEvidence, ...] = ()
+    history: tuple[Mapping[str, object], ...] = ()
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """findings: worst first. start: on the Spark line that would run it; starts: on each line."""
+
+    evidence: Evidence
+    environment: str
+    start: NextStart
+    starts: tuple[NextStart, ...]
+    sinks: tuple[SinkAcceptance, ...]
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    acceptance: Acceptance
+    asked_at: int
+
+    @property
+    def stage(self) -> str:
+        return self.evidence.declaration.stage
+
+    @property
+    def inspection(self) -> Inspection:
+        """The same for the reports that show one checkpoint."""
+        return Inspection(
+            checkpoint=self.evidence.checkpoint,
+            start=self.start,
+            starts=self.starts,
+            sinks=self.sinks,
+            findings=self.findings,
+            verdict=self.verdict,
+            acceptance=self.acceptance,
+            sink_named=True,
+        )
+
+
+def diagnose(
+    evidence: Evidence,
+    *,
+    environment: str = "",
+    spark: str = DEFAULT_LINE,
+    now: int,
+    commands: Commands | None = None,
+) -> Diagnosis:
+    """The verdict on starting this stage now, on that Spark line."""
+    declaration, checkpoint = evidence.declaration, evidence.checkpoint
+    commands = commands or Commands(declaration.stage, environment)
+    starts = predict_all(checkpoint, declaration)
+    start = starts[SPARK_LINES.index(line_of(spark))]
+    sinks = _judge_sinks(evidence, start, commands, now)
+    registered = _last_declaration(evidence.history)
+    changes = classify_changes(declaration, checkpoint, registered, spark)
+    findings = [
+        *diagnose_checkpoint(checkpoint, declaration, spark=start.spark, commands=commands),
+        *(finding for answer in sinks for finding in answer.findings),
+        *(
+            finding
+            for answer in sinks
+            for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+        ),
+        *_judge_sources(evidence, start, commands, now),
+        *audit_sinks(declaration, commands),
+    ]
+    findings += _without_repeats(find_changes(changes, commands), findings)
+    if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
+        findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
+    ranked = tuple(sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity]))
+    given = {answer.acceptance for answer in sinks} or {Acceptance.CANNOT_TELL}
+    return Diagnosis(
+        evidence=evidence,
+        environment=environment,
+        start=start,
+        starts=starts,
+        sinks=sinks,
+        changes=changes,
+        findings=ranked,
+        verdict=verdict_of(ranked),
+        acceptance=next(acceptance for acceptance in _WORST if acceptance in given),
+        asked_at=now,
+    )
+
+
+def read_stage(
+    declaration: StageDeclaration,
+    *,
+    sinks: Mapping[str, SinkEvidence] | None = None,
+    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None = None,
+    sources: Mapping[str, DeltaSourceEvidence] | None = None,
+    history: Iterable[Mapping[str, object]] = (),
+    storage: Storage | None = None,
+) -> Evidence:
+    """Everything that plain reads can tell. `sinks` and `sources` hold, by target, what a session or a database has
+    answered already; `ask_kafka` is called for each Kafka source."""
+    storage = storage or open_storage(declaration.checkpoint)
+    checkpoint = read_checkpoint(declaration.checkpoint, storage)
+    first = checkpoint.latest_planned is None
+    return Evidence(
+        declaration=declaration,
+        checkpoint=checkpoint,
+        sinks=read_sinks(declaration.sinks, sinks, count_rows=first),
+        sources=tuple(
+            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, sources or {})
+            for index, source in enumerate(declaration.sources)
+        ),
+        history=tuple(history),
+    )
+
+
+def diagnose_stage(
+    declaration: StageDeclaration,
+    *,
+    environment: str = "",
+    spark: str = DEFAULT_LINE,
+    now: int | None = None,
+    **given: object,
+) -> Diagnosis:
+    """`read_stage` and `diagnose` in one call; `given` goes to `read_stage`."""
+    evidence = read_stage(declaration, **given)  # type: ignore[arg-type]
+    return diagnose(evidence, environment=environment, spark=spark, now=now or int(time.time() * 1000))
+
+
+def line_of(spark: str) -> str:
+    """The known line for a version such as 4.0.5; the nearest one for a version that is not known."""
+    line = ".".join(spark.split(".")[:2])
+    if line in SPARK_LINES:
+        return line
+    return SPARK_LINES[-1] if line > SPARK_LINES[-1] else SPARK_LINES[0]
+
+
+def _judge_sinks(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> tuple[SinkAcceptance, ...]:
+    declaration, checkpoint = evidence.declaration, evidence.checkpoint
+    unknown_identity = checkpoint.query_id is None and checkpoint.metadata_fault is not None
+    if start.outcome is Outcome.CANNOT_TELL or unknown_identity:
+        # Which batch comes next, or under which id, is not known: any answer would be a guess.
+        why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
+        return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
+    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence.sinks, now, commands=commands)
+
+
+def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> list[Finding]:
+    findings: list[Finding] = []
+    for index, (source, found) in enumerate(zip(evidence.declaration.sources, evidence.sources, strict=False)):
+        span = _span(evidence.checkpoint, index)
+        if isinstance(found, tuple):
+            findings += found
+        elif isinstance(found, DeltaSourceEvidence):
+            findings += find_delta_source(source, span, found, commands, now)
+        else:
+            findings += find_file_source(source, span, found, commands)
+    return findings
+
+
+def _span(checkpoint: Checkpoint, index: int) -> Span:
+    """Offsets of version 1 match sources by place; so do those of version 2 while no source has a name."""
+    found = checkpoint.sources[index] if index < len(checkpoint.sources) else Source(str(index), "", None, None)
+    planned = checkpoint.latest_planned
+    return Span(found, replayed=planned is not None and checkpoint.latest_committed != planned)
+
+
+def _read_source(
+    source: SourceDeclaration,
+    span: Span,
+    checkpoint: Checkpoint,
+    storage: Storage,
+    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None,
+    given: Mapping[str, DeltaSourceEvidence],
+) -> SourceEvidence:
+    if source.kind == "delta":
+        if source.target in given:
+            return given[source.target]
+        if not source.path:
+            return DeltaSourceEvidence(problem="its files cannot be opened by name; a session can tell")
+        return read_delta_source(source.path, span.delta)
+    if source.kind == "files":
+        return read_file_source(source.path or source.target, span, storage)
+    if source.kind == "kafka" and ask_kafka is not None:
+        return ask_kafka(source, checkpoint)
+    if source.kind in ("rate", "memory"):
+        return ()
+    return FileSourceEvidence(problem=f"a source of kind {source.kind!r} was not asked")
+
+
+def _accepts_plainly(answer: SinkAcceptance) -> bool:
+    return answer.acceptance is Acceptance.ACCEPTS and not answer.findings
+
+
+def _as_note(finding: Finding) -> Finding:
+    """Taken alone, a missing checkpoint may be a lost one. With every sink asked and empty, it is a first start."""
+    return replace(finding, severity=Severity.INFO)
+
+
+def _last_declaration(history: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
+    for run in reversed(history):
+        found = run.get("declaration")
+        if isinstance(found, Mapping):
+            return found
+    return None
+
+
+def _without_repeats(changes: Iterable[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """The checkpoint's own findings name a changed number or kind of sources already."""
+    codes = {finding.code for finding in findings}
+    said = codes & {"SOURCE_COUNT_CHANGED", "SOURCE_KIND_CHANGED"}
+    return [
+        finding
+        for finding in changes
+        if not (said and finding.evidence.startswith(("number of sources", "kind of source")))
+    ]

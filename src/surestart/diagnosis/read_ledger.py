@@ -1,0 +1,88 @@
+"""What a Postgres sink's ledger says of every writer of its target. Reads only, in a read-only session.
+
+query_id, step ─> last batch, when       who wrote, in the order of their last commits
+target         ─> has it any row         an empty one cannot get a row twice
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from surestart.deltalog import Commit, CommitMark, Transaction
+from surestart.diagnosis.sink_evidence import LEDGER, SinkEvidence, sink_missing, sink_unreadable
+from surestart.errors import SurestartError
+
+if TYPE_CHECKING:
+    from surestart.sinks.postgres import PostgresSink
+
+
+def read_postgres_sinks(sink: object) -> dict[str, SinkEvidence]:
+    """Evidence by target, of a PostgresSink or of one inside a pair of sinks."""
+    return {found.target: read_postgres_sink(found) for found in find_postgres_sinks(sink)}
+
+
+def find_postgres_sinks(sink: object) -> list[PostgresSink]:
+    from surestart.sinks.both import Both
+    from surestart.sinks.postgres import PostgresSink
+
+    if isinstance(sink, PostgresSink):
+        return [sink]
+    if isinstance(sink, Both):
+        return [*find_postgres_sinks(sink.first), *find_postgres_sinks(sink.second)]
+    return []
+
+
+def read_postgres_sink(sink: PostgresSink) -> SinkEvidence:
+    """What the database says; its own reason when it does not answer."""
+    from surestart.sinks.postgres_connection import driver, open_connection
+    from surestart.sinks.postgres_errors import explained
+
+    try:
+        psycopg = driver()
+        secret = sink.url.read()
+        try:
+            with open_connection(secret, "surestart doctor") as connection:
+                connection.execute("SET default_transaction_read_only = on")
+                return _read(connection, sink.target)
+        except psycopg.Error as error:
+            return sink_unreadable(explained(error, secret, f"reading the ledger of {sink.target}"), LEDGER)
+    except SurestartError as problem:
+        return sink_unreadable(problem, LEDGER)
+
+
+def _read(connection: Any, target: str) -> SinkEvidence:
+    from surestart.sinks.postgres_connection import name
+    from surestart.sinks.postgres_ledger import TABLE
+    from surestart.sinks.postgres_target import find_target
+
+    found = connection.execute("SELECT to_regclass(%s)", (name(*target.split(".")),)).fetchone()
+    if not found or not found[0]:
+        return sink_missing(LEDGER)
+    place = find_target(connection, target)
+    has_rows = bool(connection.execute(f"SELECT EXISTS (SELECT 1 FROM {place.sql})").fetchone()[0])
+    ledger = name(place.schema, TABLE)
+    there = connection.execute("SELECT to_regclass(%s)", (ledger,)).fetchone()
+    if not there or not there[0]:
+        return SinkEvidence(source=LEDGER, has_rows=has_rows)
+    rows = connection.execute(
+        "SELECT query_id, step, max(batch_id), max(query), max(stage), max(committed_at)"
+        f" FROM {ledger} WHERE target = %s GROUP BY query_id, step ORDER BY max(committed_at) NULLS FIRST",
+        (place.label,),
+    ).fetchall()
+    commits = tuple(_commit(number, row) for number, row in enumerate(rows))
+    transactions = {
+        commit.mark.app_id: Transaction(commit.mark.batch_id, commit.timestamp) for commit in commits if commit.mark
+    }
+    evidence = SinkEvidence(source=LEDGER, transactions=transactions, commits=commits, has_rows=has_rows)
+    return replace(evidence, table_id=place.label)
+
+
+def _commit(number: int, row: tuple[Any, ...]) -> Commit:
+    query_id, step, batch, query, stage, committed = row
+    return Commit(
+        version=number,
+        timestamp=int(committed.timestamp() * 1000) if committed else None,
+        operation=LEDGER,
+        mark=CommitMark(query=query, query_id=query_id, batch_id=int(batch), stage=stage, step=step),
+    )
