@@ -6,13 +6,27 @@ Each call ends within its time limit, raises CannotTell with the client's own re
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from concurrent.futures import Future
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
-from typing import Any
+from typing import Any, TypeVar
 
 from surestart.errors import CannotTell, UsageError
 from surestart.sources.kafka_security import SecretPlace, client_settings
+
+T = TypeVar("T")
+
+_PASSING = frozenset(
+    {
+        "NOT_LEADER_FOR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "NOT_COORDINATOR",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+    }
+)
 
 
 class KafkaAdmin:
@@ -20,6 +34,9 @@ class KafkaAdmin:
         self._kafka = _import_client()
         self._bootstrap = bootstrap
         self._timeout = timeout_seconds
+        self._limit = {"request_timeout": timeout_seconds}
+        # The client keeps the limit itself; the rest is for a client that does not.
+        self._patience = timeout_seconds + 5
         self._problems: list[str] = []
         self._admin = self._kafka.admin.AdminClient(
             {
@@ -35,28 +52,40 @@ class KafkaAdmin:
     def describe_topic(self, topic: str) -> Any | None:
         """The client's TopicDescription, or None: the cluster says that there is no such topic."""
         asked = self._kafka.TopicCollection([topic])
-        future = self._admin.describe_topics(asked, request_timeout=self._timeout)[topic]
-        return self._answer(f"who topic {topic!r} is", future, missing=self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+        def ask() -> Any:
+            try:
+                return self._admin.describe_topics(asked, **self._limit)[topic].result(self._patience)
+            except self._kafka.KafkaException as error:
+                if error.args[0].code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    return None
+                raise
+
+        return self._repeat(f"who topic {topic!r} is", ask)
 
     def list_offsets(
         self, topic: str, partitions: tuple[int, ...], which: str, *, committed: bool = False
     ) -> dict[int, int]:
         """which: earliest or latest. committed: not past the first transaction that is still open."""
-        spec = getattr(self._kafka.admin.OffsetSpec, which)()
         levels = self._kafka.IsolationLevel
-        futures = self._admin.list_offsets(
-            {self._kafka.TopicPartition(topic, number): spec for number in partitions},
-            isolation_level=levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED,
-            request_timeout=self._timeout,
-        )
-        question = f"the {which} offsets of topic {topic!r}"
-        return {place.partition: self._answer(question, future).offset for place, future in futures.items()}
+        level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
+        spec = getattr(self._kafka.admin.OffsetSpec, which)()
+        asked = {self._kafka.TopicPartition(topic, number): spec for number in partitions}
+
+        def ask() -> dict[int, int]:
+            futures = self._admin.list_offsets(asked, isolation_level=level, **self._limit)
+            return {place.partition: future.result(self._patience).offset for place, future in futures.items()}
+
+        return self._repeat(f"the {which} offsets of topic {topic!r}", ask)
 
     def describe_configs(self, topic: str) -> dict[str, str]:
         resource = self._kafka.admin.ConfigResource(self._kafka.admin.ResourceType.TOPIC, topic)
-        future = self._admin.describe_configs([resource], request_timeout=self._timeout)[resource]
-        entries = self._answer(f"the settings of topic {topic!r}", future)
-        return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+        def ask() -> dict[str, str]:
+            entries = self._admin.describe_configs([resource], **self._limit)[resource].result(self._patience)
+            return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+        return self._repeat(f"the settings of topic {topic!r}", ask)
 
     def set_group_offsets(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """The group stands at these offsets. It must have no members: a living group's place is its own business."""
@@ -66,26 +95,27 @@ class KafkaAdmin:
             for number, offset in partitions.items()
         ]
         wanted = self._kafka.ConsumerGroupTopicPartitions(group, places)
-        futures = self._admin.alter_consumer_group_offsets([wanted], request_timeout=self._timeout)
-        for future in futures.values():
-            answered = self._answer(f"for the offsets of group {group!r}", future)
-            refused = [place for place in answered.topic_partitions if place.error]
-            if refused:
-                first = refused[0]
-                raise self._out_of_reach(
-                    f"for the offsets of group {group!r}", f"{first.topic}-{first.partition}: {first.error.str()}"
-                )
 
-    def _answer(self, question: str, future: Future[Any], missing: int | None = None) -> Any:
-        try:
-            # The client keeps the limit itself; the rest is for a client that does not.
-            return future.result(self._timeout + 5)
-        except FutureTimeout:
-            raise self._out_of_reach(question, "no answer") from None
-        except self._kafka.KafkaException as error:
-            if missing is not None and error.args[0].code() == missing:
-                return None
-            raise self._out_of_reach(question, error.args[0].str()) from None
+        def tell() -> None:
+            (future,) = self._admin.alter_consumer_group_offsets([wanted], **self._limit).values()
+            for place in future.result(self._patience).topic_partitions:
+                if place.error:
+                    raise self._kafka.KafkaException(place.error)
+
+        self._repeat(f"to move group {group!r}", tell)
+
+    def _repeat(self, question: str, ask: Callable[[], T]) -> T:
+        """The answer; a cluster that is about to move a leader or a coordinator is asked again until the time is up."""
+        end = time.monotonic() + self._timeout
+        while True:
+            try:
+                return ask()
+            except FutureTimeout:
+                raise self._out_of_reach(question, "no answer") from None
+            except self._kafka.KafkaException as error:
+                if error.args[0].name() not in _PASSING or time.monotonic() > end:
+                    raise self._out_of_reach(question, error.args[0].str()) from None
+            time.sleep(0.1)
 
     def _note(self, problem: Any) -> None:
         self._problems.append(problem.str())

@@ -14,9 +14,16 @@ Spark itself sees the second to fifth only once it reads, in words that name one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from surestart.checkpoint.positions import KafkaPosition
 from surestart.diagnosis.finding import Finding, Severity
-from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag
+from surestart.errors import CannotTell
+from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag, read_kafka_evidence
+
+if TYPE_CHECKING:
+    from surestart.checkpoint.snapshot import Checkpoint
+    from surestart.sources.kafka import KafkaSource
 
 _NEVER = "set failOnDataLoss to false: Spark would skip the missing records and say so in a log line only."
 
@@ -135,3 +142,19 @@ def _duration(milliseconds: int | None) -> str:
         return "ever by time"
     hours = milliseconds / 3_600_000
     return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
+
+
+def inspect_kafka_start(
+    source: KafkaSource, checkpoint: Checkpoint, recorded_topic_id: str = "", timeout_seconds: float = 15
+) -> tuple[Finding, ...]:
+    """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
+    held = [one.end.partitions for one in checkpoint.sources if isinstance(one.end, KafkaPosition)]
+    offsets = {number: offset for topics in held for number, offset in topics.get(source.topic, {}).items()}
+    try:
+        evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
+    except CannotTell as error:
+        return (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
+    if not evidence.exists:
+        return (_missing(evidence),)
+    identity = check_topic_identity(recorded_topic_id, evidence) if offsets else ()
+    return (*identity, *check_positions(evidence, offsets))
