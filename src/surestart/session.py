@@ -21,7 +21,7 @@ from surestart.java import find_java, launcher_home
 from surestart.settings import EVERYWHERE, LOCAL, pairs
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def local_session(
@@ -99,6 +99,20 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, before)
+
+
+@contextmanager
+def kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """The rows are computed once for several writes inside the block. Serverless compute refuses to keep any; there they
+    are computed for each write."""
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client."):
+        yield rows
+        return
+    held = rows.persist()
+    try:
+        yield held
+    finally:
+        held.unpersist()
 
 
 def _refuse_two_sparks() -> None:

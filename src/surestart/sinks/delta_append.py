@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
+from surestart.failpoints import reach
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import commit_note, read_query_id
 from surestart.stage import BatchContext
@@ -42,6 +43,7 @@ class AppendBatch:
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
         append_once(batch_df, self.table, self.context, query_id, batch_id)
+        reach("append.after_commit")
 
 
 def append_once(

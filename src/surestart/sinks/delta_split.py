@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
+from surestart.session import kept
 from surestart.sinks.delta_append import append_once
 from surestart.sinks.delta_table import create_or_check_table, read_table
 from surestart.sinks.identity import read_query_id
@@ -78,12 +79,16 @@ class SplitBatch:
     reason: str
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        with kept(batch_df) as rows:
+            self._write(rows, query_id, batch_id)
+
+    def _write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
         from pyspark.sql import functions as F
 
-        spark = batch_df.sparkSession
-        query_id = read_query_id(self.context.checkpoint, spark)
-        quarantined = batch_df.where(F.col(self.reason).isNotNull()).select(*self.quarantine_columns)
-        accepted = batch_df.where(F.col(self.reason).isNull()).select(*self.good_columns)
+        spark = rows.sparkSession
+        quarantined = rows.where(F.col(self.reason).isNotNull()).select(*self.quarantine_columns)
+        accepted = rows.where(F.col(self.reason).isNull()).select(*self.good_columns)
         steps = self._read_steps(spark, query_id, batch_id) if batch_id == self.context.replayed_batch else ()
         if "" in steps:
             there = read_table(spark, self.quarantine).select(*self.position)

@@ -1,0 +1,123 @@
+"""However a stage stops, its tables end up row for row as one uninterrupted run leaves them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment, environment_from_settings
+from surestart.runner import run_stage
+from tests.foundation.drive import refusing
+from tests.foundation.rows import TABLES, account, land, run_all, table_rows
+
+READINGS, PER_FILE = 900, 150
+
+
+def new_environment(root: Path) -> Environment:
+    environment = environment_from_settings("local", "sensor", {"root": str(root)}, environ={})
+    land(environment, READINGS, per_file=PER_FILE)
+    return environment
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[tuple[Any, ...]]]:
+    environment = new_environment(tmp_path_factory.mktemp("uninterrupted"))
+    run_all(spark, environment, max_files_per_trigger="2")
+    assert account(environment).faults == {}
+    return {table: table_rows(spark, environment, table) for table in TABLES}
+
+
+def forget_last_commit(environment: Environment, stage: str) -> int:
+    """What a crash between the sink's commit and Spark's leaves behind, exactly."""
+    commits = Path(environment.checkpoint(stage)) / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    return last
+
+
+def test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace(
+    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
+) -> None:
+    environment = new_environment(tmp_path)
+    run_all(spark, environment, max_files_per_trigger="2")
+
+    for stage in build_stages({}):
+        last = forget_last_commit(environment, stage.name)
+        run = run_stage(spark, environment, stage)
+        assert (run.replayed, run.first_batch) == (last, last)
+
+    for table in TABLES:
+        assert table_rows(spark, environment, table) == uninterrupted[table]
+    assert account(environment).faults == {}
+
+
+# Where each stage's driver dies: in the middle of its sink's work, or right after it.
+POINTS = {
+    "raw-ingest": "append.after_commit:2",
+    "deserialize": "split.between:1",
+    "merge-gold": "merge.after_commit:1",
+}
+
+
+@pytest.mark.parametrize("stage", POINTS)
+def test_a_driver_killed_in_mid_batch_leaves_nothing_lost_or_doubled(
+    spark: Any, tmp_path: Path, stage: str, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
+) -> None:
+    environment = new_environment(tmp_path)
+    before = [other for other in POINTS if list(POINTS).index(other) < list(POINTS).index(stage)]
+    for earlier in build_stages({"max_files_per_trigger": "2"}):
+        if earlier.name in before:
+            run_stage(spark, environment, earlier)
+
+    died = subprocess.run(
+        [sys.executable, "-m", "tests.foundation.drive", environment.root, stage, "2"],
+        env={**os.environ, "SURESTART_FAILPOINT": POINTS[stage]},
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+    checkpoint = Path(environment.checkpoint(stage))
+    planned = {path.name for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal()}
+    committed = {path.name for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()}
+    assert len(planned - committed) == 1
+
+    run_all(spark, environment, max_files_per_trigger="2")
+
+    for table in TABLES:
+        assert table_rows(spark, environment, table) == uninterrupted[table]
+    assert account(environment).faults == {}
+
+
+def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_one(spark: Any, tmp_path: Path) -> None:
+    """Quarantine committed, good rows not; the next version of the code refuses rows that the first accepted."""
+    environment = new_environment(tmp_path)
+    raw, deserialize, _ = build_stages({})
+    run_stage(spark, environment, raw)
+    run_stage(spark, environment, deserialize)
+    forget_last_commit(environment, "deserialize")
+    shutil.rmtree(environment.table("sensor_readings_deserialized").path)
+    from dataclasses import replace
+
+    run_stage(spark, environment, replace(deserialize, transform=refusing("room-01", deserialize.transform)))
+
+    raw_rows = spark.read.format("delta").load(environment.table("sensor_raw").path)
+    position = ["source", "partition", "offset"]
+    found: Counter[tuple[Any, ...]] = Counter()
+    for table in ("sensor_readings_deserialized", "sensor_quarantine"):
+        frame = spark.read.format("delta").load(environment.table(table).path)
+        found.update(tuple(row) for row in frame.select(*position).collect())
+    assert found == Counter(tuple(row) for row in raw_rows.select(*position).collect())
+    closed = spark.read.format("delta").load(environment.table("sensor_quarantine").path)
+    assert closed.where("reason = 'range: room closed'").count() > 0
