@@ -42,7 +42,7 @@ class Account:
         return not self.lost and not self.duplicated and not self.faults
 
 
-def count_rows(environment: Environment, records: Iterable[tuple[Position, bytes]]) -> Account:
+def count_rows(environment: Environment, records: Iterable[tuple[Position, bytes | None]]) -> Account:
     """Compares every record of the input with every row of the four tables."""
     payloads = dict(records)
     faults: Counter[str] = Counter()
@@ -105,7 +105,7 @@ def count_rows(environment: Environment, records: Iterable[tuple[Position, bytes
     )
 
 
-def read_landed(landing: str) -> Iterator[tuple[Position, bytes]]:
+def read_landed(landing: str) -> Iterator[tuple[Position, bytes | None]]:
     """Every record that has landed as a line of a file, with the position that the raw stage must give it."""
     for path in sorted(Path(landing).rglob("*")):
         if not path.is_file() or any(part.startswith((".", "_")) for part in path.relative_to(landing).parts):
@@ -121,8 +121,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _LIMITS = {"temperature": (-60, 120), "humidity": (0, 100), "battery": (0, 100)}
 
 
-def judge(payload: bytes) -> tuple[str, datetime, int, float, float, float] | None:
+def judge(payload: bytes | None) -> tuple[str, datetime, int, float, float, float] | None:
     """A good record's sensor, time, revision and three values; None for one that belongs into quarantine."""
+    if payload is None:
+        return None
     try:
         message = json.loads(payload.decode("utf-8"))
     except ValueError:

@@ -38,7 +38,7 @@ def unreadable(payload: Column, message: Column) -> Column:
     corrupt = message["_corrupt"].isNotNull()
     nothing_read = F.coalesce(*[message[name].cast("string") for name in ("sensor_id", "reading_time")]).isNull()
     return (
-        F.when(F.length(payload) == 0, "unreadable: empty")
+        F.when(F.coalesce(F.length(payload), F.lit(0)) == 0, "unreadable: empty")
         .when(message.isNull(), "unreadable: not UTF-8")
         .when(corrupt & nothing_read, "unreadable: not a JSON object")
         .when(corrupt, "schema: a field has the wrong type")

@@ -178,9 +178,13 @@ def write_files(
         _write_atomically(landing / f"part-{first:012d}.jsonl", b"".join(record.payload + b"\n" for record in records))
         kinds.update(record.kind for record in records)
         first += count
-        truth = {"seed": wanted.seed, "devices": wanted.devices, "records": first, "kinds": dict(sorted(kinds.items()))}
-        _write_atomically(truth_path, json.dumps(truth, indent=1).encode())
+        save_truth(truth_path, Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items()))))
     return Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items())))
+
+
+def save_truth(path: Path, truth: Truth) -> None:
+    told = {"seed": truth.seed, "devices": truth.devices, "records": truth.records, "kinds": dict(truth.kinds)}
+    _write_atomically(path, json.dumps(told, indent=1).encode())
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

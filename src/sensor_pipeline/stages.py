@@ -23,12 +23,16 @@ from surestart.sinks.delta_merge import DeltaMerge
 from surestart.sinks.delta_split import DeltaSplit
 from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
+from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka_security import SecretPlace
 from surestart.stage import Pipeline, Source, Stage
 
 SETTINGS = {
     "source": "files or kafka (default files)",
     "readings": "how many readings `run` makes when nothing has landed yet (default 200000)",
     "max_files_per_trigger": "rate limit of a file source (default 20 files a batch)",
+    "starting_offsets": 'earliest, or {"0": 17} as JSON; heeded by a new checkpoint only',
+    "max_offsets_per_trigger": "rate limit of a Kafka source (default 500000 records a batch)",
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
     "topic": "Kafka topic, when source is kafka",
     "secret_scope": "name of the Databricks secret scope with the Kafka credentials, when source is kafka",
@@ -75,19 +79,35 @@ def build_stages(settings: Mapping[str, str]) -> tuple[Stage, ...]:
 
 
 def prepare(environment: Environment, settings: Mapping[str, str]) -> None:
-    """There is something to read: sample readings are made where nothing has landed yet, locally only."""
-    if settings.get("source", "files") != "files" or not environment.root or "://" in environment.landing:
+    """There is something to read: sample readings are made where nothing has arrived yet, locally only."""
+    if not environment.root or "://" in environment.landing:
+        return
+    readings = _number(settings, "readings", 200_000)
+    if settings.get("source", "files") == "kafka":
+        if settings.get("bootstrap"):
+            return  # somebody's cluster: nothing is ever sent there
+        from sensor_pipeline.kafka_simulate import write_topic
+
+        source = _kafka(settings)
+        truth_path = Path(environment.root) / f"truth-{source.topic}.json"
+        if read_truth(truth_path) is None:
+            sys.stderr.write(f"No data in topic {source.topic!r}: making {readings:,} readings\n")
+            write_topic(source.bootstrap, source.topic, truth_path, readings)
         return
     truth_path = Path(environment.root) / "truth.json"
     landing = Path(environment.landing)
     if read_truth(truth_path) or (landing.exists() and any(landing.iterdir())):
         return
-    readings = _number(settings, "readings", 200_000)
     sys.stderr.write(f"No data in {landing}: making {readings:,} readings\n")
     write_files(landing, truth_path, readings)
 
 
 def count(environment: Environment, settings: Mapping[str, str]) -> Account:
+    if settings.get("source", "files") == "kafka":
+        from sensor_pipeline.kafka_simulate import read_topic
+
+        source = _kafka(settings)
+        return count_rows(environment, read_topic(source.bootstrap, source.topic, source.security))
     return count_rows(environment, read_landed(environment.landing))
 
 
@@ -96,11 +116,37 @@ def _source(settings: Mapping[str, str]) -> Source:
     if kind == "files":
         limit = str(_number(settings, "max_files_per_trigger", 20))
         return FileSource((("maxFilesPerTrigger", limit),))
+    if kind == "kafka":
+        return _kafka(settings)
     raise UsageError(
         f"source {kind!r} is not files or kafka",
         meaning="The raw stage reads one of the two.",
         next="surestart run raw-ingest --set source=files",
     )
+
+
+def _kafka(settings: Mapping[str, str]) -> KafkaSource:
+    return KafkaSource(
+        bootstrap=settings.get("bootstrap") or _local_broker(),
+        topic=settings.get("topic") or "sensor",
+        starting_offsets=settings.get("starting_offsets") or "earliest",
+        max_offsets_per_trigger=_number(settings, "max_offsets_per_trigger", 500_000),
+        security=SecretPlace(scope=settings.get("secret_scope", "")),
+    )
+
+
+def _local_broker() -> str:
+    """The broker that `make kafka` started in this folder."""
+    from surestart.local.kafka_detached import read_detached
+
+    broker = read_detached(Path(".surestart/kafka").absolute())
+    if broker is None or not broker.running:
+        raise UsageError(
+            "source is kafka, no bootstrap is set and no local broker runs in .surestart/kafka",
+            meaning="There is no Kafka to read from. Nothing was started.",
+            next="make kafka && make run SOURCE=kafka",
+        )
+    return broker.bootstrap
 
 
 def _number(settings: Mapping[str, str], name: str, default: int) -> int:

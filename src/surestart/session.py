@@ -7,6 +7,7 @@ serverless compute and in standard access mode.
 from __future__ import annotations
 
 import importlib.resources
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ from surestart.errors import UsageError
 from surestart.jars import COORDINATES, resolve_jars
 from surestart.java import find_java, launcher_home
 from surestart.settings import EVERYWHERE, LOCAL, pairs
+
+_log = logging.getLogger("surestart.session")
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +72,8 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
     if runs_on_databricks() or os.environ.get("SPARK_REMOTE"):
         from pyspark.sql import SparkSession
 
-        return SparkSession.builder.appName(application).getOrCreate()
+        # No appName: on a session that exists it would be a setting, which Spark Connect refuses.
+        return SparkSession.builder.getOrCreate()
     return local_session(application, ui=ui)
 
 
@@ -87,11 +91,21 @@ def spark_version(spark: SparkSession) -> str:
 
 @contextmanager
 def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these settings inside the block and its former ones afterwards, also when the block fails."""
-    former = {key: spark.conf.get(key, None) for key in settings}
+    """The session has these settings inside the block and its former ones afterwards, also when the block fails. A
+    setting that the compute does not let anybody change (serverless) is left as it is, with a log line."""
+    from pyspark.errors import PySparkException
+
+    former: dict[str, str | None] = {}
     try:
         for key, value in settings.items():
-            spark.conf.set(key, value)
+            try:
+                before = spark.conf.get(key, None)
+                spark.conf.set(key, value)
+                former[key] = before
+            except PySparkException as refusal:
+                if refusal.getCondition() not in _NOT_CHANGEABLE:
+                    raise
+                _log.warning("%s cannot be set here (%s); going on without it", key, refusal.getCondition())
         yield
     finally:
         for key, before in former.items():
@@ -101,10 +115,13 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, before)
 
 
+_NOT_CHANGEABLE = {"CONFIG_NOT_AVAILABLE", "CANNOT_MODIFY_CONFIG", "CANNOT_MODIFY_STATIC_CONFIG"}
+
+
 @contextmanager
 def kept(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows are computed once for several writes inside the block. Serverless compute refuses to keep any; there they
-    are computed for each write."""
+    """The rows are computed once for several writes inside the block. Serverless compute refuses to keep any; there
+    they are computed for each write."""
     if os.environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client."):
         yield rows
         return

@@ -1,0 +1,182 @@
+"""Sends the simulator's records to a Kafka topic and reads them back for the count: same records, same truth file.
+
+    record n ── key: its sensor ──> partition by Kafka's own hash ──> position (topic, partition, offset)
+
+transactional: each 5,000 records are one transaction, and a last one is aborted on purpose: a reader that does not ask
+for committed records only would count it as well.
+Run it: python -m sensor_pipeline.kafka_simulate --bootstrap 127.0.0.1:9092 --topic sensor --readings 10000
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sensor_pipeline.count import Position
+from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
+from surestart.errors import CannotTell
+from surestart.sources.kafka_security import SecretPlace, client_settings
+
+_PER_TRANSACTION = 5000
+_SECONDS = 30
+
+
+def write_topic(
+    bootstrap: str,
+    topic: str,
+    truth_path: Path,
+    readings: int,
+    *,
+    simulation: Simulation | None = None,
+    partitions: int = 2,
+    transactional: bool = True,
+    security: SecretPlace | None = None,
+) -> Truth:
+    """`readings` more records are in the topic, made if there was none, and the truth file counts them."""
+    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    secrets = client_settings((security or SecretPlace()).read())
+    common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **secrets}
+    admin = AdminClient(common)
+    try:
+        if topic not in admin.list_topics(timeout=_SECONDS).topics:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_SECONDS)
+    except KafkaException as problem:
+        raise _unreachable(bootstrap, problem) from None
+    settings: dict[str, Any] = {**common, "enable.idempotence": True, "linger.ms": 50}
+    if transactional:
+        settings["transactional.id"] = f"sensor-simulator-{topic}"
+    producer = Producer(settings)
+    if transactional:
+        producer.init_transactions(_SECONDS)
+    wanted = simulation or Simulation()
+    before = read_truth(truth_path) or Truth(wanted.seed, wanted.devices, 0)
+    kinds, first, end = Counter(dict(before.kinds)), before.records, before.records + readings
+    while first < end:
+        count = min(_PER_TRANSACTION, end - first)
+        records = list(iter_records(wanted, first, count))
+        _send(producer, topic, [(record.key, record.payload) for record in records], transactional)
+        kinds.update(record.kind for record in records)
+        first += count
+        # After the commit: a crash in between makes the next run send this part again, as a real producer would.
+        save_truth(truth_path, Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items()))))
+    if transactional:
+        _send(producer, topic, [(b"aborted", b"aborted on purpose")] * 3, transactional, commit=False)
+    return Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items())))
+
+
+def read_topic(
+    bootstrap: str, topic: str, security: SecretPlace | None = None
+) -> Iterator[tuple[Position, bytes | None]]:
+    """Every committed record that the topic holds now, with its position. Joins no group and creates no topic."""
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "surestart-count",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+            "log_level": 0,
+            **client_settings((security or SecretPlace()).read()),
+        }
+    )
+    try:
+        found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+        waiting = set(found.partitions)
+        consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+        while waiting:
+            for message in consumer.consume(5000, timeout=_SECONDS):
+                problem = message.error()
+                if problem is None:
+                    partition, offset = message.partition(), message.offset()
+                    assert partition is not None and offset is not None  # a message without an error has both
+                    yield (topic, partition, offset), message.value()
+                elif problem.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(message.partition())
+                else:
+                    raise KafkaException(problem)
+    except KafkaException as problem:
+        raise _unreachable(bootstrap, problem) from None
+    finally:
+        consumer.close()
+
+
+def _send(
+    producer: Any, topic: str, messages: list[tuple[bytes, bytes]], transactional: bool, commit: bool = True
+) -> None:
+    failed: list[str] = []
+
+    def delivered(problem: Any, message: Any) -> None:
+        if problem is not None:
+            failed.append(str(problem))
+
+    if transactional:
+        producer.begin_transaction()
+    for key, payload in messages:
+        while True:
+            try:
+                producer.produce(topic, payload, key, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(1)
+    left = producer.flush(_SECONDS)
+    if left or failed:
+        raise CannotTell(
+            f"{left + len(failed)} of {len(messages)} records were not delivered to {topic!r}: "
+            f"{failed[0] if failed else 'no answer'}",
+            meaning="The truth file does not count them. What did arrive stands in the topic.",
+            next="surestart kafka status",
+            code="KafkaNotDelivered",
+        )
+    if transactional and commit:
+        producer.commit_transaction(_SECONDS)
+    elif transactional:
+        producer.abort_transaction(_SECONDS)
+
+
+def _unreachable(bootstrap: str, problem: Exception) -> CannotTell:
+    return CannotTell(
+        f"Kafka at {bootstrap} did not answer within {_SECONDS} s: {problem.args[0].str()}",
+        meaning="Nothing was sent and nothing was counted.",
+        next="surestart kafka start",
+        code="KafkaUnreachable",
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m sensor_pipeline.kafka_simulate", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--bootstrap", required=True, help="host:port of a broker")
+    parser.add_argument("--topic", default="sensor")
+    parser.add_argument("--readings", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=2, help="when the topic is made (default 2)")
+    parser.add_argument("--plain", action="store_true", help="without transactions")
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--root", default=".surestart/local", help="where the truth file is kept")
+    args = parser.parse_args(argv)
+    truth = write_topic(
+        args.bootstrap,
+        args.topic,
+        Path(args.root) / f"truth-{args.topic}.json",
+        args.readings,
+        simulation=Simulation(args.seed, args.devices),
+        partitions=args.partitions,
+        transactional=not args.plain,
+    )
+    sys.stderr.write(f"{truth.records} records made in topic {args.topic}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
