@@ -53,7 +53,8 @@ def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
         raise FormatError(TORN, f"{what} ends after its version line ({len(data)} bytes)")
     metadata = lines[1].strip()
     fields = parse_object(metadata, f"line 2 of {what}") if metadata else {}
-    confs = fields.get("conf") or {}
+    confs = fields.get("conf")
+    confs = {} if confs is None else confs
     if not isinstance(confs, dict):
         raise FormatError(TORN, f"line 2 of {what} has a conf that is no object")
     sources = _named(lines[2:], what) if version == 2 else _by_position(lines[2:])

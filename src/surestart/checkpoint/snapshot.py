@@ -146,10 +146,15 @@ class Checkpoint:
         """Every file that is not what Spark writes."""
         found = [self.metadata_fault] if self.metadata_fault else []
         found += [*self.offsets_folder.faults, *self.commits_folder.faults]
-        found += [value for value in (*self.offsets.values(), *self.commits.values()) if isinstance(value, LogFault)]
+        named = {fault.path for fault in found}
+        found += [
+            value
+            for value in (*self.offsets.values(), *self.commits.values())
+            if isinstance(value, LogFault) and value.path not in named
+        ]
         for source in self.sources:
             found += source.folder.faults if source.folder else ()
-        return (*found, *self.state.faults, *self.other_faults, *self.crc_faults.values())
+        return tuple(dict.fromkeys((*found, *self.state.faults, *self.other_faults, *self.crc_faults.values())))
 
 
 def read_checkpoint(location: str, storage: Storage | None = None, *, entries: int | None = None) -> Checkpoint:

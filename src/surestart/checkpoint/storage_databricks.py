@@ -73,9 +73,11 @@ def _os_errors(path: str) -> Iterator[None]:
     """The SDK's errors by name, so that the SDK is imported only where it is used."""
     try:
         yield
-    except OSError:
-        raise
     except Exception as error:
+        # DatabricksError is an OSError by inheritance: its own name says more.
         what = f"{path or 'the checkpoint'}: {type(error).__name__}: {str(error)[:200]}"
         kinds: dict[str, type[OSError]] = {"NotFound": FileNotFoundError, "PermissionDenied": PermissionError}
-        raise kinds.get(type(error).__name__, OSError)(what) from error
+        kind = kinds.get(type(error).__name__)
+        if kind is None and isinstance(error, OSError):
+            raise
+        raise (kind or OSError)(what) from error

@@ -16,6 +16,8 @@ from surestart.report.inert import inert
 SCHEMA_VERSION = 1
 TEXT_LIMIT = 600
 ITEM_LIMIT = 2_000
+# Kafka offsets of 10,000 partitions.
+RAW_LIMIT = 300_000
 
 
 def inspection_json(inspection: Inspection) -> str:
@@ -125,6 +127,8 @@ def _raw(entry: object, source: Source) -> Any:
     text = next((item.text for item in entry.sources if item.id == source.id), None)
     if text is None:
         return None
+    if len(text) > RAW_LIMIT:
+        return inert(text, TEXT_LIMIT)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
