@@ -98,7 +98,9 @@ def read_topic(
                 problem = message.error()
                 if problem is None:
                     partition, offset = message.partition(), message.offset()
-                    assert partition is not None and offset is not None  # a message without an error has both
+                    # A message without an error has both; the hints allow None.
+                    assert partition is not None
+                    assert offset is not None
                     yield (topic, partition, offset), message.value()
                 elif problem.code() == KafkaError._PARTITION_EOF:
                     waiting.discard(message.partition())
