@@ -26,6 +26,7 @@ from surestart.checkpoint.log_file import (
     LogFault,
     crc_disagrees,
     crc_path,
+    parse_json,
     parse_object,
     read_log_bytes,
 )
@@ -92,6 +93,7 @@ class Checkpoint:
     files: int = 0
     size: int = 0
     metadata_modified: float | None = None
+    metadata_trailing: str = ""
 
     @property
     def latest_planned(self) -> int | None:
@@ -171,6 +173,7 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))
 
     query_id, metadata_fault, metadata_data = _read_metadata(storage, root)
+    trailing = "" if metadata_fault or not metadata_data else _behind_json(metadata_data)
     offsets_folder = read_log_folder(storage, "offsets")
     commits_folder = read_log_folder(storage, "commits")
     count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
@@ -240,6 +243,7 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         + sum(folder.size for folder in known)
         + state.size
         + sum(entry.size or 0 for entry in root.values() if entry.kind == FILE),
+        metadata_trailing=trailing,
         metadata_modified=root["metadata"].modified if "metadata" in root else None,
     )
 
@@ -278,6 +282,10 @@ def _read_metadata(storage: Storage, root: Mapping[str, Entry]) -> tuple[str | N
     except FormatError as error:
         return None, LogFault("metadata", error.kind, error.detail), data
     return query_id, None, data
+
+
+def _behind_json(data: bytes) -> str:
+    return parse_json(data.decode("utf-8", "replace"), "metadata")[1][:80]
 
 
 def _read_log(storage: Storage, path: str, crc_faults: dict[str, LogFault] | None) -> bytes | LogFault:

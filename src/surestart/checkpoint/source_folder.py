@@ -120,6 +120,10 @@ def _read_numbered(storage: Storage, folder: str, found: SourceFolder, numbers: 
     if set(numbers) == {"0"} and re.match(rb'\{"[^"]*":\{"\d', data):
         # Spark 2.1.0 wrote the offsets without a version and without the zero byte.
         return _read_kafka(storage, f"{folder}/0", found)
+    if set(numbers) == {"0"} and not data.startswith(b"v1\n{"):
+        what = f"{folder}/0 has 0 bytes" if not data else f"{folder}/0 is neither Kafka's, nor rate's, nor a file list"
+        fault = LogFault(f"{folder}/0", TORN if data else EMPTY, what)
+        return _with(found, kind=positions.UNKNOWN, faults=(*found.faults, fault))
     file_log, faults, sampled = read_file_log(storage, folder, numbers)
     return _with(found, kind=positions.FILES, file_log=file_log, faults=(*found.faults, *faults), sampled=sampled)
 
@@ -195,7 +199,8 @@ def _count(storage: Storage, path: str) -> tuple[int, str] | LogFault:
     if not head.startswith(b"v1"):
         return LogFault(path, TORN, "the file source's list does not begin with v1")
     if lines == 0:
-        return 0, ""
+        # Spark takes it for an entry without files and forgets those that were in it; it never writes one.
+        return LogFault(path, TORN, "the file source's list ends after its version line")
     try:
         entry = parse_object(tail.decode("utf-8", "replace"), "the last line")
     except FormatError as error:

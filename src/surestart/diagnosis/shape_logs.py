@@ -99,6 +99,15 @@ def _metadata(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             commands.plan("replay"),
             "delete the file: Spark before 4.2 would then go on under a new id and write the batch in flight twice.",
         )
+    if checkpoint.metadata_trailing:
+        yield Finding(
+            "METADATA_APPENDED",
+            Severity.ATTENTION,
+            f"metadata goes on after its JSON with {checkpoint.metadata_trailing[:20]!r}",
+            "Spark passes over these bytes and never writes them: something else wrote into the checkpoint.",
+            commands.doctor(),
+            NO_EDIT,
+        )
     used = checkpoint.latest_planned is not None or checkpoint.latest_committed is not None
     if checkpoint.query_id is None and fault is None and used:
         replays = start.outcome is Outcome.REPLAYS

@@ -31,8 +31,10 @@ def find_source_shapes(
 ) -> Iterator[Finding]:
     yield from _compare_declared(checkpoint, declaration, commands)
     yield from _compare_neighbours(checkpoint, commands)
+    yield from _moves_back(checkpoint, commands)
     for source in checkpoint.sources:
         yield from _moves(source, commands)
+        yield from _damaged_notes(source, commands)
         yield from _file_list(source, start, commands)
         if source.kind == positions.AUTO_LOADER:
             yield _auto_loader(checkpoint, source)
@@ -106,11 +108,7 @@ def _difference(before: OffsetLogEntry, after: OffsetLogEntry) -> str:
     olds = {source.id: source.position for source in before.sources}
     for source in after.sources:
         old, new = olds.get(source.id), source.position
-        if (
-            old is None
-            or isinstance(old, NoPosition | UnknownPosition)
-            or isinstance(new, NoPosition | UnknownPosition)
-        ):
+        if old is None or isinstance(old, NoPosition) or isinstance(new, NoPosition) or _broken(old) or _broken(new):
             continue
         if old.kind != new.kind:
             return f"has a {new.kind} source, {old.kind} before: another"
@@ -120,6 +118,11 @@ def _difference(before: OffsetLogEntry, after: OffsetLogEntry) -> str:
         if isinstance(old, DeltaPosition) and isinstance(new, DeltaPosition) and old.table_id != new.table_id:
             return "reads another Delta table"
     return ""
+
+
+def _broken(position: Position) -> bool:
+    """Cut off: shape_logs reports it."""
+    return isinstance(position, UnknownPosition) and position.broken
 
 
 def _foreign(evidence: str, commands: Commands) -> Finding:
@@ -145,25 +148,35 @@ def _moves(source: Source, commands: Commands) -> Iterator[Finding]:
             commands.plan("replay"),
             "start it.",
         )
-    back = _moved_back(source.start, source.end)
-    if back:
-        yield Finding(
-            "POSITION_BACKWARD",
-            Severity.UNSAFE,
-            f"source {source.id}: {back} in the newest batch",
-            "No source moves back. The file was cut off inside a number, edited, or comes from another checkpoint; "
-            "what lies "
-            "between is read again under new batch ids.",
-            commands.plan("replay"),
-            "start it.",
-        )
-    negative = _negative(source.end)
+    negative = _negative(source.end) or _negative(source.start)
     if negative:
         yield Finding(
             "POSITION_INVALID",
             Severity.UNSAFE,
             f"source {source.id}: {negative}",
             "No source writes such a position.",
+            commands.plan("replay"),
+            "start it.",
+        )
+
+
+def _moves_back(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
+    """The two newest entries decide what is read next; an older one that is out of line shows damage only."""
+    newest = checkpoint.latest_planned or 0
+    entries = [entry for entry in checkpoint.offsets.values() if isinstance(entry, OffsetLogEntry)]
+    for before, after in pairwise(entries):
+        olds = {source.id: source.position for source in before.sources}
+        back = next(
+            (text for source in after.sources if (text := _moved_back(olds.get(source.id), source.position))), ""
+        )
+        if not back:
+            continue
+        yield Finding(
+            "POSITION_BACKWARD",
+            Severity.UNSAFE if after.batch >= newest - 1 else Severity.ATTENTION,
+            f"between batch {before.batch} and {after.batch} a source moved {back}",
+            "No source moves back. The file was cut off inside a number, edited, or comes from another checkpoint; "
+            "what lies between is read again under new batch ids.",
             commands.plan("replay"),
             "start it.",
         )
@@ -223,6 +236,22 @@ def _file_list(source: Source, start: NextStart, commands: Commands) -> Iterator
                 commands.plan("replay"),
                 "delete sources/: every file would be new again and be read once more.",
             )
+
+
+def _damaged_notes(source: Source, commands: Commands) -> Iterator[Finding]:
+    """What another source keeps for itself: the rate source reads it at every start, Delta with schema tracking too."""
+    if source.kind in (positions.FILES, positions.KAFKA) or not source.folder:
+        return
+    faults = [fault for fault in source.folder.faults if fault.kind not in (log_file.UNREADABLE, log_file.TOO_LARGE)]
+    if faults:
+        yield Finding(
+            "SOURCE_NOTES_DAMAGED",
+            Severity.UNSAFE if source.end is not None else Severity.ATTENTION,
+            faults[0].detail,
+            "The source wrote this for itself and may read it at every start; the start then fails.",
+            commands.plan("replay"),
+            "delete the file: the source would begin anew.",
+        )
 
 
 def _auto_loader(checkpoint: Checkpoint, source: Source) -> Finding:
