@@ -162,8 +162,15 @@ def test_transaction_settings_are_gone_after_a_merge_and_after_a_failed_one(spar
     from surestart.sinks.delta_merge import transaction
     from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
 
-    with pytest.raises(ZeroDivisionError), transaction(spark, "app", 1, "note"):
-        assert spark.conf.get(TXN_VERSION) == "1"
-        raise ZeroDivisionError
+    seen = []
 
+    def fail_inside() -> None:
+        with transaction(spark, "app", 1, "note"):
+            seen.append(spark.conf.get(TXN_VERSION))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_inside()
+
+    assert seen == ["1"]
     assert [spark.conf.get(key, None) for key in (TXN_APP_ID, TXN_VERSION, USER_METADATA)] == [None, None, None]

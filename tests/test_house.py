@@ -1,0 +1,93 @@
+"""Rules of the house that a reader could not see broken in a single file."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def imported_names(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_surestart_never_imports_the_pipeline_it_serves(path: Path) -> None:
+    if path.is_relative_to(ROOT / "src" / "surestart"):
+        assert {name for name in imported_names(path) if name.split(".")[0] == "sensor_pipeline"} == set()
+
+
+def test_classic_only_spark_calls_stay_in_one_module() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in MODULES
+        if path.name != "session.py"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"\._jvm\b|\._jdf\b|\._jsc\b|\.sparkContext\b|\.rdd\b", line)
+    ]
+
+    assert found == []
+
+
+def test_no_module_obtains_a_session_or_imports_pyspark_when_imported() -> None:
+    """The doctor reads the pipeline's declarations where no Spark is installed."""
+    names = [
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+        for path in MODULES
+        if path.name != "__main__.py"
+    ]
+    program = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n" + (
+        "print([name for name in ('pyspark', 'pyarrow', 'psycopg', 'confluent_kafka', 'fsspec', 'databricks.sdk')"
+        " if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (done.stderr, done.stdout.strip()) == ("", "[]")
+
+
+def test_module_names_say_one_thing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+
+    assert [str(path) for path in MODULES if path.stem in vague] == []
+
+
+def test_no_checkpoint_is_deleted_anywhere() -> None:
+    """Law 1: a checkpoint is moved aside as a step of a plan, or left alone."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in MODULES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if "rmtree" in line and "checkpoint" in line.lower()
+    ]
+
+    assert found == []
+
+
+def test_no_committed_file_names_a_registry_or_a_path_of_this_machine() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    hosts = ("pypi." + "org", "pythonhosted." + "org", "repo1." + "maven", "repo.maven." + "apache", "registry.npmjs")
+    home = "/work/" + "main"
+
+    found = []
+    for name in listed:
+        path = ROOT / name
+        if path.suffix in (".png", ".parquet") or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found += [f"{name}: {word}" for word in (*hosts, home) if word in text]
+
+    assert found == []
