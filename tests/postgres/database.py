@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from surestart.sinks.postgres_batch import BatchWrite, BatchWritten, write_batch
 from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres_types import arrow_columns
 from surestart.sinks.postgres_url import DatabaseUrl, Secret
 
 QUERY_ID = "0b7c0f4e-9a0f-4f6e-8f0e-6d1f1d1a5a01"
-COLUMNS = ("sensor", "part", "pos", "value")
 TABLE = "CREATE TABLE gold (sensor text PRIMARY KEY, part int, pos bigint, value double precision)"
 EVENTS = "CREATE TABLE events (sensor text, part int, pos bigint, value double precision)"
+
+SCHEMA = pa.schema([("sensor", pa.string()), ("part", pa.int32()), ("pos", pa.int64()), ("value", pa.float64())])
 
 Row = tuple[str | None, int | None, int | None, float | None]
 
@@ -60,7 +62,7 @@ def upsert(database: Database, batch_id: int, *, replayed: bool = False) -> Batc
         url=database.secret,
         target="gold",
         mode="upsert",
-        columns=COLUMNS,
+        columns=arrow_columns(SCHEMA),
         query_id=QUERY_ID,
         batch_id=batch_id,
         replayed=replayed,
@@ -92,11 +94,9 @@ def write(
 
 
 def arrow(rows: Sequence[Row]) -> pa.RecordBatch:
-    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
-    types = (pa.string(), pa.int32(), pa.int64(), pa.float64())
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names=list(COLUMNS)
-    )
+    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in SCHEMA]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def readings(batch_id: int, count: int = 1000) -> list[Row]:

@@ -85,15 +85,32 @@ def test_a_missing_column(database: Database) -> None:
 
 
 def test_a_value_that_does_not_fit_its_column(database: Database) -> None:
-    database.execute("CREATE TABLE events (sensor text, part int, pos bigint, value smallint)")
+    database.execute("CREATE TABLE events (sensor varchar(4), part smallint, pos bigint, value float8)")
 
-    error = refused(append(database, 0), [*readings(0), ("s", 0, 1000, 40000.0)])
+    too_great = refused(append(database, 0), [*readings(0), ("s", 40000, 1000, 1.0)])
+    too_long = refused(append(database, 0), [*readings(0), ("sensor", 0, 1000, 1.0)])
+
+    assert (too_great.code, too_long.code) == ("PostgresTypeMismatch", "PostgresTypeMismatch")
+    if database.one("SHOW server_version_num") >= "160000":
+        assert too_great.what == "column part of public.events is smallint, and the batch has '40000'"
+        assert too_long.what == "column sensor of public.events is character varying(4), and the batch has 'sensor'"
+    else:
+        assert "column part of public.events is smallint" in too_great.what
+        assert "value too long for type character varying(4)" in too_long.what
+    assert database.rows("SELECT * FROM events") == {}
+    _the_next_start_writes_it(database)
+
+
+@pytest.mark.parametrize("kind", ["int", "bigint", "smallint"])
+def test_a_column_that_would_round_the_values_is_refused(database: Database, kind: str) -> None:
+    database.execute(f"CREATE TABLE events (sensor text, part int, pos bigint, value {kind})")
+
+    error = refused(append(database, 0), [("s", 0, 0, 1.5)])
 
     assert error.code == "PostgresTypeMismatch"
-    assert "smallint" in error.what
-    assert "column value" in error.what
+    assert "public.events would take value double precision into" in error.what
     assert database.rows("SELECT * FROM events") == {}
-    database.execute("ALTER TABLE events ALTER value TYPE float8")
+    database.execute("ALTER TABLE events ALTER value TYPE numeric")
     _the_next_start_writes_it(database)
 
 

@@ -16,6 +16,7 @@ from surestart.errors import CannotTell, SurestartError, UsageError
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_copy import Staging, load_from_executors
 from surestart.sinks.postgres_ledger import read_ledger
+from surestart.sinks.postgres_types import staged_columns
 from surestart.sinks.postgres_url import DatabaseUrl, Secret
 from surestart.stage import BatchContext
 
@@ -68,7 +69,7 @@ def test_a_failing_task_shows_no_password(spark: Any, database: Database) -> Non
     url = DatabaseUrl(variable="U").read({"U": f"postgresql://user:{CANARY}@127.0.0.1:1/db"})
 
     with pytest.raises(CannotTell, match=r"connecting to 127\.0\.0\.1:1") as failed:
-        load_from_executors(rows, url, Staging("public", "staging", ("sensor", "part", "pos", "value")))
+        load_from_executors(rows, url, Staging("public", "staging", staged_columns(rows)))
 
     said = everything_said(failed.value)
     assert [spelling for spelling in SPELLINGS if spelling in said] == []
@@ -131,7 +132,7 @@ def test_the_plan_of_a_load_shows_no_password(
 
     rows = spark.createDataFrame(readings(0), "sensor string, part int, pos bigint, value double")
 
-    load_plan(rows, database.secret, Staging("public", "staging", ("sensor", "part", "pos", "value"))).explain(True)
+    load_plan(rows, database.secret, Staging("public", "staging", staged_columns(rows))).explain(True)
 
     password = str(psycopg.conninfo.conninfo_to_dict(database.url)["password"])
     plan = capfd.readouterr().out

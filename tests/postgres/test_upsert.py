@@ -75,7 +75,7 @@ def test_a_tie_below_the_newest_position_does_not_matter(database: Database) -> 
 def test_a_row_without_key_or_position_is_refused(database: Database, row: Row) -> None:
     database.execute("CREATE TABLE gold (sensor text UNIQUE, part int, pos bigint, value float8)")
 
-    with pytest.raises(UsageError, match=r"1 rows for public\.gold have no value in one of sensor, part, pos"):
+    with pytest.raises(UsageError, match=r"1 rows have no value in (sensor|part|pos), which is part of"):
         write(upsert(database, 0), [row, ("b", 0, 2, 2.0)])
 
     assert database.rows("SELECT * FROM gold") == {}

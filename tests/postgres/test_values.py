@@ -18,6 +18,7 @@ from surestart.errors import UsageError
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_batch import write_batch
 from surestart.sinks.postgres_copy import copy_batches
+from surestart.sinks.postgres_types import arrow_columns
 from surestart.stage import BatchContext
 
 from .database import EVENTS, Database, append, readings
@@ -42,7 +43,7 @@ def test_any_text_comes_back_as_it_was(shared_database: Database, rows: list[tup
     batch = pa.RecordBatch.from_pydict(
         {"n": pa.array(range(len(texts)), pa.int32()), "t": pa.array(texts, pa.string())}
     )
-    what = replace(append(database, 0), target="texts", columns=("n", "t"))
+    what = replace(append(database, 0), target="texts", columns=arrow_columns(batch.schema))
 
     write_batch(what, lambda staging: (copy_batches([batch], what.url, staging),))
 

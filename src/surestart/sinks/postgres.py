@@ -25,6 +25,7 @@ from surestart.sinks.postgres_copy import Loaded, Staging, load_from_driver, loa
 from surestart.sinks.postgres_errors import explained
 from surestart.sinks.postgres_ledger import create_ledger
 from surestart.sinks.postgres_target import check_upsert, find_target, name_list
+from surestart.sinks.postgres_types import staged_columns
 from surestart.sinks.postgres_url import DEFAULT_VARIABLE, DatabaseUrl, Secret
 from surestart.stage import BatchContext
 
@@ -92,7 +93,7 @@ class PostgresSink:
                     )
                 target = find_target(connection, self.target)
                 if self.mode == "upsert":
-                    check_upsert(target, self.keys, self.order, target.columns)
+                    check_upsert(target, self.keys, self.order, target.names)
                 create_ledger(connection, target.schema)
                 return
         except psycopg.Error as error:
@@ -131,7 +132,7 @@ class PostgresBatch:
             url=self.url,
             target=sink.target,
             mode=sink.mode,
-            columns=tuple(batch_df.columns),
+            columns=staged_columns(batch_df),
             query_id=read_query_id(context.checkpoint, batch_df.sparkSession),
             batch_id=batch_id,
             replayed=batch_id == context.replayed_batch,

@@ -34,9 +34,10 @@ from surestart.sinks.postgres_ledger import (
     find_entry,
     last_batch,
 )
-from surestart.sinks.postgres_move import append_rows, keep_reported_rows, upsert_rows
+from surestart.sinks.postgres_move import append_rows, keep_reported_rows, refuse_misfit, upsert_rows
 from surestart.sinks.postgres_staging import create_staging, drop_leftovers, staging_name
 from surestart.sinks.postgres_target import check_columns, check_upsert, find_target
+from surestart.sinks.postgres_types import StagedColumn
 from surestart.sinks.postgres_url import Secret
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class BatchWrite:
     url: Secret
     target: str
     mode: str
-    columns: tuple[str, ...]
+    columns: tuple[StagedColumn, ...]
     query_id: str
     batch_id: int
     replayed: bool
@@ -101,7 +102,7 @@ class _Attempt:
         self.target = find_target(connection, write.target)
         check_columns(self.target, write.columns)
         if write.mode == "upsert":
-            check_upsert(self.target, write.keys, write.order, write.columns)
+            check_upsert(self.target, write.keys, write.order, tuple(column.name for column in write.columns))
         create_ledger(connection, self.target.schema)
         self.key = LedgerKey(write.query_id, write.batch_id, self.target.label, write.step)
 
@@ -111,8 +112,13 @@ class _Attempt:
             return self._already_there(entry)
         self._refuse_out_of_sequence()
         leftovers = drop_leftovers(self.connection, self.target.schema)
-        table = staging_name(self.write.query_id, self.write.batch_id, self.id)
-        staging = create_staging(self.connection, self.target.schema, self.target.table, table, self.write.columns)
+        staging = Staging(
+            schema=self.target.schema,
+            table=staging_name(self.write.query_id, self.write.batch_id, self.id),
+            columns=self.write.columns,
+            required=(*self.write.keys, *self.write.order),
+        )
+        create_staging(self.connection, staging)
         try:
             try:
                 loaded = load(staging)
@@ -145,7 +151,7 @@ class _Attempt:
                 raise
             self._discard(staging)
             return self._already_there(entry)
-        changed = self._move(staging)
+        changed = self._move(staging, rows)
         execute(f"DROP TABLE {staging.sql}")
         self._complete_entry(changed)
         reach("postgres.before_commit")
@@ -161,10 +167,16 @@ class _Attempt:
         reach("postgres.after_commit")
         return BatchWritten(rows, changed)
 
-    def _move(self, staging: Staging) -> int:
-        if self.write.mode == "append":
-            return append_rows(self.connection, staging, self.target)
-        return upsert_rows(self.connection, staging, self.target, self.write.keys, self.write.order)
+    def _move(self, staging: Staging, rows: int) -> int:
+        psycopg = driver()
+        try:
+            if self.write.mode == "append":
+                return append_rows(self.connection, staging, self.target)
+            return upsert_rows(self.connection, staging, self.target, self.write.keys, self.write.order, rows)
+        except psycopg.DataError:
+            self.connection.execute("ROLLBACK")
+            refuse_misfit(self.connection, staging, self.target)
+            raise
 
     def _insert_entry(self, rows: int) -> None:
         self.connection.execute(

@@ -1,9 +1,6 @@
 """Loads Arrow batches into a staging table by COPY; runs on executors, one transaction per task.
 
-    Arrow batch ──pyarrow.csv──> text ──COPY … FROM STDIN (FORMAT csv)──> staging table
-
-CSV because Arrow writes it in C++ and PostgreSQL then converts to the target's own types and refuses what does not fit.
-Null is an empty unquoted field, the empty string is quoted, so the two stay apart.
+    Arrow batch ──postgres_binary──> bytes ──COPY … FROM STDIN (FORMAT binary)──> staging table
 
 A task answers with the number of rows and the id of its transaction. Spark may run a task twice (a lost executor,
 speculation); both copies may reach staging, but only one answer reaches the driver, which then drops the rows of the
@@ -12,7 +9,6 @@ other transaction by their xmin.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,23 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError, UsageError
 from surestart.failpoints import reach
+from surestart.sinks.postgres_binary import HEADER, TRAILER, encode
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_errors import as_values, explained, from_values
+from surestart.sinks.postgres_types import StagedColumn, staged
 from surestart.sinks.postgres_url import Secret
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
 class Staging:
-    """Where one attempt at one batch is collected. Only that attempt writes there."""
+    """Where one attempt at one batch is collected; only that attempt writes there. `required` columns hold no null."""
 
     schema: str
     table: str
-    columns: tuple[str, ...]
+    columns: tuple[StagedColumn, ...]
+    required: tuple[str, ...] = ()
 
     @property
     def sql(self) -> str:
@@ -63,12 +61,12 @@ def load_from_executors(batch_df: DataFrame, url: Secret, staging: Staging) -> t
 
 def load_plan(batch_df: DataFrame, url: Secret, staging: Staging) -> DataFrame:
     """One row per task: what it stored, or why it could not. Collecting it loads the batch."""
-    return textual(batch_df).mapInArrow(_CopyTask(url, staging), "rows long, transaction string, failure string")
+    return staged(batch_df).mapInArrow(_CopyTask(url, staging), "rows long, transaction string, failure string")
 
 
 def load_from_driver(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
     """The same, through the driver's memory: for compute whose executors may not open connections (serverless)."""
-    return (copy_batches(textual(batch_df).toArrow().to_batches(), url, staging),)
+    return (copy_batches(staged(batch_df).toArrow().to_batches(), url, staging),)
 
 
 def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Staging) -> Loaded:
@@ -93,35 +91,33 @@ def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Stagin
 
 
 def _copy(connection: Any, staging: Staging, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> int:
-    columns = ", ".join(name(column) for column in staging.columns)
+    columns = ", ".join(name(column.name) for column in staging.columns)
+    kinds = tuple(column.kind for column in staging.columns)
     rows = 0
-    with connection.cursor().copy(f"COPY {staging.sql} ({columns}) FROM STDIN (FORMAT csv)") as copy:
+    with connection.cursor().copy(f"COPY {staging.sql} ({columns}) FROM STDIN (FORMAT binary)") as copy:
+        copy.write(HEADER)
         batch: pa.RecordBatch | None = first
         while batch is not None:
-            copy.write(_csv(batch))
+            _refuse_nulls(batch, staging)
+            copy.write(encode(batch, kinds))
             rows += batch.num_rows
             reach("postgres.mid_copy")
             batch = next(others, None)
+        copy.write(TRAILER)
     return rows
 
 
-def _csv(batch: pa.RecordBatch) -> memoryview:
-    import pyarrow as pa
-    from pyarrow import csv
-
-    writer: Any = csv
-
-    columns = [
-        # Arrow prints a zoned time in its zone with an offset; as UTC it prints 'Z' and needs no zone database.
-        column.cast(pa.timestamp(column.type.unit, "UTC"))
-        if pa.types.is_timestamp(column.type) and column.type.tz
-        else column
-        for column in batch.columns
-    ]
-    buffer = io.BytesIO()
-    table = pa.RecordBatch.from_arrays(columns, names=[str(index) for index in range(len(columns))])
-    writer.write_csv(table, buffer, writer.WriteOptions(include_header=False))
-    return buffer.getbuffer()
+def _refuse_nulls(batch: pa.RecordBatch, staging: Staging) -> None:
+    # A null key matches nothing and would be inserted again at every batch; a null position is neither newer nor older.
+    for column, values in zip(staging.columns, batch.columns, strict=True):
+        if column.name in staging.required and values.null_count:
+            raise UsageError(
+                f"{values.null_count} rows have no value in {column.name}, which is part of the sink's keys or order",
+                meaning="Without key or position a row can be neither found again nor called newer. "
+                "Nothing of the batch is in the target; the next start replays it.",
+                next="send such rows to quarantine in the stage's transform, then run the same command again",
+                code="PostgresNullKey",
+            )
 
 
 @dataclass(frozen=True)
@@ -145,34 +141,3 @@ class _CopyTask:
                 "failure": pa.array([failure], pa.string()),
             }
         )
-
-
-def textual(batch_df: DataFrame) -> DataFrame:
-    """The columns in forms that CSV can carry: nested ones as JSON, bytes as bytea's \\x notation."""
-    if not batch_df.columns:
-        raise UsageError(
-            "the batch has no columns",
-            meaning="There is nothing that could be stored.",
-            next="select the target's columns in the stage's transform",
-            code="PostgresNoColumns",
-        )
-    return batch_df.select(*(_as_csv_field(batch_df, field) for field in batch_df.schema.fields))
-
-
-def _as_csv_field(batch_df: DataFrame, field: StructField) -> Column:
-    from pyspark.sql import functions as F
-
-    kind = field.dataType.typeName()
-    column = F.col("`" + field.name.replace("`", "``") + "`")
-    if kind == "binary":
-        column = F.concat(F.lit("\\x"), F.lower(F.hex(column)))
-    elif kind in ("struct", "array", "map", "variant"):
-        column = F.to_json(column, {"ignoreNullFields": "false"})
-    elif kind not in _PLAIN:
-        column = column.cast("string")
-    return column.alias(field.name)
-
-
-_PLAIN = frozenset(
-    ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz")
-) | {"decimal"}

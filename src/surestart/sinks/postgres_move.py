@@ -11,12 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused, UsageError
-from surestart.sinks.postgres_connection import name
+from surestart.sinks.postgres_connection import driver, name
 from surestart.sinks.postgres_copy import Loaded, Staging
 from surestart.sinks.postgres_target import Target, name_list
+from surestart.sinks.postgres_types import TargetColumn, converted
 
 if TYPE_CHECKING:
     import psycopg
+
+# Sorting half a million rows in the default 4 MB goes through temporary files.
+SORT_MEMORY_KB = 128 * 1024
 
 
 def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, loaded: tuple[Loaded, ...]) -> int:
@@ -39,8 +43,8 @@ def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, lo
 
 
 def append_rows(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> int:
-    columns = name_list(staging.columns)
-    return connection.execute(f"INSERT INTO {target.sql} ({columns}) SELECT {columns} FROM {staging.sql}").rowcount
+    sql = f"INSERT INTO {target.sql} ({_names(staging)}) {_select(staging, target)}"
+    return connection.execute(sql).rowcount
 
 
 def upsert_rows(
@@ -49,52 +53,87 @@ def upsert_rows(
     target: Target,
     keys: tuple[str, ...],
     order: tuple[str, ...],
+    rows: int,
 ) -> int:
     """The target holds the newest known row of every staged key; returns the number of rows inserted or updated."""
-    _refuse_nulls(connection, staging, target, (*keys, *order))
-    columns, key_list = name_list(staging.columns), name_list(keys)
-    newest_first = ", ".join(f"{name(column)} DESC" for column in order)
-    rows = f"SELECT {columns} FROM {staging.sql} ORDER BY {key_list}"
-    if _has_repeated_keys(connection, staging, keys):
-        _refuse_ties(connection, staging, target, keys, order)
-        rows = f"SELECT DISTINCT ON ({key_list}) {columns} FROM {staging.sql} ORDER BY {key_list}, {newest_first}"
-    changed = [column for column in staging.columns if column not in keys]
+    key_list = name_list(keys)
+    # In the order of the keys: neighbours share index pages, and two writers lock rows in the same order.
+    newest = (
+        f"SELECT DISTINCT ON ({key_list}) * FROM ({_select(staging, target)}) s"
+        f" ORDER BY {key_list}, {', '.join(f'{name(column)} DESC' for column in order)}"
+    )
+    changed = [column.name for column in staging.columns if column.name not in keys]
     assignments = ", ".join(f"{name(column)} = EXCLUDED.{name(column)}" for column in changed)
     new = ", ".join(f"EXCLUDED.{name(column)}" for column in order)
     old = ", ".join(f"t.{name(column)}" for column in order)
     # A row without a position was put there by hand or before the sink: any position is newer than none.
     unknown = " OR ".join(f"t.{name(column)} IS NULL" for column in order)
-    return connection.execute(
-        f"INSERT INTO {target.sql} AS t ({columns}) {rows}"
-        f" ON CONFLICT ({key_list}) DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown}"
-    ).rowcount
+    upsert = (
+        f"INSERT INTO {target.sql} AS t ({_names(staging)}) SELECT * FROM newest ON CONFLICT ({key_list})"
+        f" DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown} RETURNING 1"
+    )
+    connection.execute(
+        "SELECT set_config(name, greatest(%s, setting::int)::text, true) FROM pg_settings WHERE name = 'work_mem'",
+        (SORT_MEMORY_KB,),
+    )
+    connection.execute("SET LOCAL jit = off")
+    row = connection.execute(
+        f"WITH newest AS MATERIALIZED ({newest}), put AS ({upsert})"
+        " SELECT (SELECT count(*) FROM newest), (SELECT count(*) FROM put)"
+    ).fetchone()
+    assert row is not None
+    if row[0] < rows:
+        _refuse_ties(connection, staging, target, keys, order)
+    return int(row[1])
+
+
+def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> None:
+    """Raises for the first column with a value that its target cannot hold: the server's own error names no column."""
+    for column in staging.columns:
+        goal = target.column(column.name)
+        said = _misfit(connection, staging, name(column.name), goal)
+        if said:
+            raise UsageError(
+                f"column {column.name} of {target.label} is {goal.declared}, and the batch has {said}",
+                meaning="The value does not fit the column. Nothing of the batch is in the target; the next start "
+                "replays it.",
+                next="change the column's type or the stage's transform, then run the same command again",
+                do_not="skip the batch: its other rows are good and would be lost.",
+                code="PostgresTypeMismatch",
+            )
+
+
+def _misfit(connection: psycopg.Connection[Any], staging: Staging, column: str, goal: TargetColumn) -> str:
+    if connection.info.server_version >= 160000:
+        row = connection.execute(
+            f"SELECT left({column}::text, 100) FROM {staging.sql}"
+            f" WHERE NOT pg_input_is_valid({column}::text, %s) LIMIT 1",
+            (goal.declared,),
+        ).fetchone()
+        return repr(row[0]) if row else ""
+    psycopg = driver()
+    try:
+        connection.execute(f"SELECT count(x) FROM (SELECT {column}::{goal.type} x FROM {staging.sql}) s")
+    except psycopg.DataError as error:
+        return str(error.diag.message_primary)
+    return ""
+
+
+def _select(staging: Staging, target: Target) -> str:
+    columns = ", ".join(
+        f"{converted(column, target.column(column.name))} AS {name(column.name)}" for column in staging.columns
+    )
+    return f"SELECT {columns} FROM {staging.sql}"
+
+
+def _names(staging: Staging) -> str:
+    return name_list(tuple(column.name for column in staging.columns))
 
 
 def _count(connection: psycopg.Connection[Any], staging: Staging) -> int:
     row = connection.execute(f"SELECT count(*) FROM {staging.sql}").fetchone()
     assert row is not None
     return int(row[0])
-
-
-def _has_repeated_keys(connection: psycopg.Connection[Any], staging: Staging, keys: tuple[str, ...]) -> bool:
-    sql = f"SELECT 1 FROM {staging.sql} GROUP BY {name_list(keys)} HAVING count(*) > 1 LIMIT 1"
-    return connection.execute(sql).fetchone() is not None
-
-
-def _refuse_nulls(
-    connection: psycopg.Connection[Any], staging: Staging, target: Target, columns: tuple[str, ...]
-) -> None:
-    # A null key matches nothing and would be inserted again at every batch; a null position is neither newer nor older.
-    condition = " OR ".join(f"{name(column)} IS NULL" for column in columns)
-    row = connection.execute(f"SELECT count(*) FROM {staging.sql} WHERE {condition}").fetchone()
-    if row and row[0]:
-        raise UsageError(
-            f"{row[0]} rows for {target.label} have no value in one of {', '.join(columns)}",
-            meaning="Without key or position a row can be neither found again nor called newer. "
-            "Nothing of the batch is in the target; the next start replays it.",
-            next="send such rows to quarantine in the stage's transform, then run the same command again",
-            code="PostgresNullKey",
-        )
 
 
 def _refuse_ties(
@@ -108,7 +147,7 @@ def _refuse_ties(
     by_key = name_list(keys)
     ranked = (
         f"SELECT s::text AS line, {by_key}, rank() OVER (PARTITION BY {by_key} ORDER BY {newest_first}) AS place"
-        f" FROM {staging.sql} s"
+        f" FROM ({_select(staging, target)}) s"
     )
     row = connection.execute(
         "SELECT count(*), min(sample) FROM (SELECT min(line) AS sample"

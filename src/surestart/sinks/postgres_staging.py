@@ -30,21 +30,15 @@ def staging_name(query_id: str, batch_id: int, attempt: str) -> str:
     return f"{PREFIX}{digest}_{batch_id}_{attempt[:8]}"
 
 
-def create_staging(
-    connection: psycopg.Connection[Any], schema: str, target: str, table: str, columns: tuple[str, ...]
-) -> Staging:
-    """An empty table with the target's types and none of its constraints, locked by this connection."""
-    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (table,))
-    wanted = ", ".join(name(column) for column in columns)
+def create_staging(connection: psycopg.Connection[Any], staging: Staging) -> None:
+    """The table exists, empty, without any of the target's constraints, locked by this connection."""
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (staging.table,))
+    columns = ", ".join(f"{name(column.name)} {column.kind}" for column in staging.columns)
     with connection.transaction():
         # Nothing waits for the disk before the batch's own COMMIT: what a crash takes from staging, it takes from an
         # attempt that fails with it.
         connection.execute("SET LOCAL synchronous_commit = off")
-        connection.execute(
-            f"CREATE UNLOGGED TABLE {name(schema, table)} WITH (autovacuum_enabled = false) "
-            f"AS SELECT {wanted} FROM {name(schema, target)} WITH NO DATA"
-        )
-    return Staging(schema, table, columns)
+        connection.execute(f"CREATE UNLOGGED TABLE {staging.sql} ({columns}) WITH (autovacuum_enabled = false)")
 
 
 def drop_leftovers(connection: psycopg.Connection[Any], schema: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import UsageError
 from surestart.sinks.postgres_connection import name
+from surestart.sinks.postgres_types import StagedColumn, TargetColumn, loses_something
 
 if TYPE_CHECKING:
     import psycopg
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Target:
     schema: str
     table: str
-    columns: tuple[str, ...]
+    columns: tuple[TargetColumn, ...]
     unique: tuple[frozenset[str], ...]
 
     @property
@@ -26,6 +27,13 @@ class Target:
     @property
     def sql(self) -> str:
         return name(self.schema, self.table)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, wanted: str) -> TargetColumn:
+        return next(column for column in self.columns if column.name == wanted)
 
 
 def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
@@ -46,7 +54,9 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
         )
     schema, table, oid = row
     columns = connection.execute(
-        "SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        "SELECT attname, format_type(atttypid, NULL), format_type(atttypid, atttypmod), t.typcategory = 'S'"
+        " FROM pg_attribute JOIN pg_type t ON t.oid = atttypid"
+        " WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         (oid,),
     ).fetchall()
     # Partial and expression indexes cannot serve as the conflict target of an upsert by plain columns.
@@ -60,23 +70,34 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
     return Target(
         schema=schema,
         table=table,
-        columns=tuple(column for (column,) in columns),
+        columns=tuple(TargetColumn(*column) for column in columns),
         unique=tuple(frozenset(names) for (names,) in unique),
     )
 
 
-def check_columns(target: Target, columns: tuple[str, ...]) -> None:
-    """Raises when the batch has a column that the table lacks, or one twice."""
-    unknown = [column for column in columns if column not in target.columns]
+def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
+    """Raises when the batch has a column that the table lacks, one twice, or one that the table would round or cut."""
+    columns = [column.name for column in staged]
+    unknown = [column for column in columns if column not in target.names]
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if unknown or twice:
         raise UsageError(
             f"the batch has {', '.join(unknown) or ', '.join(twice)} "
             f"{'twice' if twice and not unknown else f'and {target.label} does not'}"
-            f" (it has {', '.join(target.columns)})",
+            f" (it has {', '.join(target.names)})",
             meaning="Those values would have no place. Nothing was written; the next start replays the batch.",
             next=f"select the columns of {target.label} in the stage's transform, or add the missing ones to the table",
             code="PostgresColumnUnknown",
+        )
+    lossy = [column for column in staged if loses_something(column, target.column(column.name))]
+    if lossy:
+        pairs = ", ".join(f"{column.name} {column.kind} into {target.column(column.name).declared}" for column in lossy)
+        raise UsageError(
+            f"{target.label} would take {pairs}",
+            meaning="PostgreSQL would round or cut the values without a word. Nothing was written; the next start "
+            "replays the batch.",
+            next="cast the column in the stage's transform, or change its type in the table",
+            code="PostgresTypeMismatch",
         )
 
 
