@@ -20,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/doctor.md)")
     parser.add_argument("--bundle", metavar="DIR", help="also write all evidence as one archive, secrets redacted")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
+    parser.add_argument(
+        "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
+    )
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
@@ -42,9 +45,18 @@ def run(args: argparse.Namespace) -> int:
 
             sys.stdout.write("\n" + render_inspection(diagnoses[0].inspection))
     if args.html:
+        from surestart.diagnosis.ask_ends import read_ends
+        from surestart.report.progress_history import read_progress_file
         from surestart.report.stages_html import render_stages_html
 
-        Path(args.html).write_text(render_stages_html(environment, diagnoses), encoding="utf-8")
+        page = render_stages_html(
+            environment,
+            diagnoses,
+            options,
+            ends=[read_ends(stage, diagnosis) for stage, diagnosis in zip(stages, diagnoses, strict=True)],
+            progress=read_progress_file(args.progress) if args.progress else (),
+        )
+        Path(args.html).write_text(page, encoding="utf-8")
         sys.stderr.write(f"Page: {args.html}\n")
     if args.bundle:
         from surestart.report.evidence_bundle import write_bundle

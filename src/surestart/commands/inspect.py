@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
+    parser.add_argument(
+        "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
+    )
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
@@ -36,8 +39,10 @@ def run(args: argparse.Namespace) -> int:
     inspection = inspect_checkpoint(args.path, sinks=tuple(args.sink), spark=args.spark)
     if args.html:
         from surestart.report.html import render
+        from surestart.report.progress_history import read_progress_file
 
-        Path(args.html).write_text(render(inspection), encoding="utf-8")
+        progress = read_progress_file(args.progress) if args.progress else ()
+        Path(args.html).write_text(render(inspection, progress=progress), encoding="utf-8")
     if args.json:
         from surestart.report.inspection_json import inspection_json
 

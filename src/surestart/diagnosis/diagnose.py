@@ -86,6 +86,7 @@ class Diagnosis:
             verdict=self.verdict,
             acceptance=self.acceptance,
             sink_named=True,
+            sink_evidence=self.evidence.sinks,
         )
 
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
@@ -24,9 +25,13 @@ NO_SINK = "none"
 SINK_KINDS = ("delta-append", "delta-merge", "delta-builtin", "postgres", "parquet", "jdbc", "foreach", "foreach-batch")
 
 
+_DATABASES = ("postgres", "postgresql", "jdbc", "postgresql+psycopg")
+
+
 @dataclass(frozen=True)
 class Inspection:
-    """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named."""
+    """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named;
+    sink_evidence: what they said, by target."""
 
     checkpoint: Checkpoint
     start: NextStart
@@ -36,6 +41,7 @@ class Inspection:
     verdict: Verdict
     acceptance: Acceptance
     sink_named: bool
+    sink_evidence: Mapping[str, SinkEvidence] = field(default_factory=dict)
 
 
 def inspect_checkpoint(
@@ -56,8 +62,9 @@ def inspect_checkpoint(
     findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
     named = tuple(name for name in sinks if name != NO_SINK)
     answers: tuple[SinkAcceptance, ...] = ()
+    evidence: Mapping[str, SinkEvidence] = {}
     if named:
-        answers = _ask_sinks(checkpoint, stage, named, now if now is not None else int(time.time() * 1000))
+        answers, evidence = _ask_sinks(checkpoint, stage, named, now if now is not None else int(time.time() * 1000))
         for answer in answers:
             findings += answer.findings
             findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
@@ -73,6 +80,7 @@ def inspect_checkpoint(
         verdict=verdict_of(ranked),
         acceptance=_worst(answers),
         sink_named=bool(named),
+        sink_evidence=evidence,
     )
 
 
@@ -97,23 +105,32 @@ def _line(spark: str) -> str:
 
 
 def read_sink_name(name: str) -> SinkDeclaration:
-    """A sink as given on the command line: PATH, KIND:PATH or a table's name."""
+    """A sink as given on the command line: PATH, KIND:TARGET or a table's name; never a URL with a password."""
+    if "@" in name and "//" in name.partition("@")[0] and name.partition(":")[0] in _DATABASES:
+        raise UsageError(
+            "a database URL was given as a sink",
+            meaning="Arguments are seen by every user of the machine and kept in the shell's history.",
+            next="export SURESTART_POSTGRES_URL=…, then: surestart inspect PATH --sink postgres:SCHEMA.TABLE",
+            do_not="write a password into a command.",
+            code="DatabaseUrlInArgument",
+        )
     kind, colon, rest = name.partition(":")
     if colon and kind in SINK_KINDS:
         return SinkDeclaration(kind=kind, target=rest, path=rest if "/" in rest else "")
-    if name.startswith(("postgres://", "postgresql://")):
-        return SinkDeclaration(kind="postgres", target=name.rpartition("@")[2])
     return SinkDeclaration(kind="delta-append", target=name, path=name if "/" in name or name.startswith(".") else "")
 
 
-def _ask_sinks(checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int) -> tuple[SinkAcceptance, ...]:
+def _ask_sinks(
+    checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int
+) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
     # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.diagnosis.acceptance import diagnose_acceptance, next_batch_of
     from surestart.diagnosis.read_sinks import read_sinks
 
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None
-    evidence = read_sinks(declared, count_rows=first)
+    given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
+    evidence = read_sinks(declared, given, count_rows=first)
     sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(
         stage=stage,
@@ -122,7 +139,15 @@ def _ask_sinks(checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: 
         sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
         sinks=tuple(sinks),
     )
-    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now)
+    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now), evidence
+
+
+def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
+    """The ledger behind $SURESTART_POSTGRES_URL."""
+    from surestart.diagnosis.read_ledger import read_postgres_sink
+    from surestart.sinks.postgres import PostgresSink
+
+    return read_postgres_sink(PostgresSink(target=sink.target))
 
 
 def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:
