@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from surestart.checkpoint import log_file
@@ -18,7 +19,7 @@ NO_EDIT = "write into the checkpoint by hand or delete single files: the batch i
 
 
 def find_log_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
-    if checkpoint.exists is not True or not _is_checkpoint(checkpoint):
+    if checkpoint.exists is not True or not is_checkpoint(checkpoint):
         yield _absent(checkpoint, commands)
         return
     yield from _unreadable(checkpoint, commands)
@@ -32,7 +33,7 @@ def find_log_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands
     yield from _odd_names(checkpoint, commands)
 
 
-def _is_checkpoint(checkpoint: Checkpoint) -> bool:
+def is_checkpoint(checkpoint: Checkpoint) -> bool:
     return not checkpoint.strange or bool(
         checkpoint.query_id
         or checkpoint.metadata_fault
@@ -59,7 +60,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
             Severity.CANNOT_TELL,
             f"the folder holds {', '.join(checkpoint.strange[:5])} and nothing that a checkpoint has",
             "This is another folder: a table, or a root under which checkpoints lie.",
-            f"surestart inspect {checkpoint.location.rstrip('/')}/{checkpoint.strange[0]}",
+            f"surestart inspect {shlex.quote(checkpoint.location.rstrip('/') + '/' + checkpoint.strange[0])}",
             "start a query on this folder: its files would mix with the ones that are there.",
         )
     return Finding(
@@ -334,6 +335,7 @@ def _nothing_planned(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fin
             ),
             "The next start begins at batch 0. Over output of an earlier run it writes every row again.",
             commands.doctor(),
+            "start it if this query has run before.",
         )
 
 

@@ -13,6 +13,7 @@ from surestart.checkpoint.snapshot import Checkpoint
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.restart import NextStart
+from surestart.diagnosis.shape_logs import is_checkpoint
 
 # Spark writes offsets/N in the same second in which it plans batch N; clocks of driver and storage may differ.
 COPY_GAP_S = 600
@@ -21,7 +22,7 @@ _DRAFT = re.compile(r"(offsets|commits)/\.(\d{1,18})\.([0-9a-fA-F-]{36})(?:\.TID
 
 
 def find_traces(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
-    if checkpoint.exists is not True:
+    if checkpoint.exists is not True or not is_checkpoint(checkpoint):
         return
     yield from _rewound(checkpoint, commands)
     yield from _orphan_checksums(checkpoint, commands)

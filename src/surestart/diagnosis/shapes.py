@@ -86,15 +86,4 @@ def _explain_failure(found: list[Finding], start: NextStart, commands: Commands)
                 "delete the file or the checkpoint: both lose what the sink's identity check needs.",
             )
         )
-    if start.outcome is Outcome.CANNOT_TELL and not worst & {Severity.UNSAFE, Severity.CANNOT_TELL}:
-        found.append(
-            Finding(
-                "START_UNKNOWN",
-                Severity.CANNOT_TELL,
-                start.why,
-                "What the next start does cannot be told from what could be read.",
-                commands.doctor(),
-                "take this for a safe checkpoint.",
-            )
-        )
     return found
