@@ -17,7 +17,9 @@ def inert(text: object, limit: int = LIMIT) -> str:
     """One printable line of at most `limit` characters; hidden characters appear as \\u codes."""
     raw = text if isinstance(text, str) else str(text)
     # Cut before the walk over the characters: the raw text may be a gigabyte.
-    shown = "".join(_visible(character) for character in raw[: limit + 1])
+    shown = raw[: limit + 1]
+    if not (shown.isascii() and shown.isprintable()):
+        shown = "".join(map(_visible, shown))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
