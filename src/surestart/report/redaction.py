@@ -23,7 +23,7 @@ _SECRET_NAME = (
 )
 # name = value, "name": "value", name: value, ("name", "value") and ['name', 'value'], to the end of the value.
 _NAMED = re.compile(
-    rf"""(?ix) (?P<head> ["']? [\w.\-]* {_SECRET_NAME} [\w.\-]* ["']? \s* (?:=|:|,) \s* (?:\\?["'])? )
+    rf"""(?ix) (?P<head> (?:\\?["'])? [\w.\-]* {_SECRET_NAME} [\w.\-]* (?:\\?["'])? \s* (?:=|:|,) \s* (?:\\?["'])? )
          (?P<value> (?<=")(?:\\.|[^"\\\n])* | (?<=')(?:\\.|[^'\\\n])* | [^\s"',;&)}}\]\\]+ )"""
 )
 _FORMS = tuple(

@@ -1,0 +1,304 @@
+"""What the next batch wants to read, and whether it is there: Delta logs and folders on disk, Kafka as values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from surestart.checkpoint.positions import DeltaPosition, FilesPosition
+from surestart.checkpoint.snapshot import Source, read_checkpoint
+from surestart.checkpoint.storage import open_storage
+from surestart.declaration import SourceDeclaration
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.source_evidence import Span, read_delta_source, read_file_source, read_listed_paths
+from surestart.diagnosis.source_findings import (
+    confirm_by_resampling,
+    find_delta_source,
+    find_file_source,
+    find_kafka_expiry,
+)
+from tests.deltalog.handmade import SCHEMA, add, commit_file, create, info, remove, write_commit, write_table
+from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
+
+COMMANDS = Commands("ingest", "prod")
+COMMITTED_AT = 1_700_000_000_000
+
+
+def judge(
+    table: Path,
+    version: int,
+    *,
+    index: int = -1,
+    table_id: str = "T",
+    initial: bool = False,
+    options: tuple[tuple[str, str], ...] = (),
+    now: int = COMMITTED_AT + DAY,
+) -> tuple[Finding, ...]:
+    position = DeltaPosition(table_id, version, index, initial)
+    span = Span(Source("0", "delta", None, position), replayed=False)
+    source = SourceDeclaration("delta", str(table), str(table), options)
+    return find_delta_source(source, span, read_delta_source(str(table), position), COMMANDS, now)
+
+
+def codes(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    return tuple(finding.code for finding in findings)
+
+
+def test_a_source_with_new_appends_has_no_finding(tmp_path: Path) -> None:
+    assert judge(write_table(tmp_path / "t", 5), 3) == ()
+
+
+def test_a_stream_at_the_tables_end_has_no_finding(tmp_path: Path) -> None:
+    assert judge(write_table(tmp_path / "t", 5), 6) == ()
+
+
+def test_another_table_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    found = judge(write_table(tmp_path / "t", 5), 3, table_id="old")
+
+    assert codes(found) == ("SOURCE_TABLE_REPLACED",)
+    assert found[0].severity is Severity.UNSAFE
+
+
+def test_a_source_table_that_is_gone_is_refused(tmp_path: Path) -> None:
+    assert codes(judge(tmp_path / "t", 3)) == ("SOURCE_MISSING",)
+
+
+def test_commits_that_vanished_behind_the_position_are_refused_and_counted(tmp_path: Path) -> None:
+    found = judge(write_table(tmp_path / "t", 5), 9)
+
+    assert codes(found) == ("SOURCE_COMMITS_VANISHED",)
+    assert "Commits 6..8" in found[0].meaning
+
+
+def cleaned(tmp_path: Path) -> Path:
+    """Versions 0..3 cleaned up: a table whose checkpoint stands at version 4."""
+    import zipfile
+
+    from tests.deltalog.make_tables import ARCHIVE
+
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("classic/")])
+    table = tmp_path / "classic"
+    newest = max(int(file.name[:20]) for file in (table / "_delta_log").glob("0*.checkpoint.parquet"))
+    for version in range(newest):
+        commit_file(table, version).unlink()
+    return table
+
+
+def test_history_that_was_cleaned_up_before_it_was_read_is_refused_and_counted(tmp_path: Path) -> None:
+    table = cleaned(tmp_path)
+    table_id = json.loads(commit_table_id(table))
+    found = judge(table, 1, table_id=table_id)
+
+    assert codes(found) == ("SOURCE_HISTORY_GONE",)
+    assert "commits are gone" in found[0].evidence
+    assert found[0].next == "surestart plan backfill ingest -e prod -o plan.json"
+
+
+def commit_table_id(table: Path) -> str:
+    from surestart.deltalog import read_delta_log
+
+    return json.dumps(read_delta_log(str(table)).table_id)
+
+
+def rewritten(tmp_path: Path) -> Path:
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("MERGE"), remove("f1.parquet"), add("g.parquet"))
+    return table
+
+
+def test_an_unread_commit_that_rewrote_rows_stops_the_stream(tmp_path: Path) -> None:
+    found = judge(rewritten(tmp_path), 3)
+
+    assert codes(found) == ("SOURCE_REWRITTEN",)
+    assert "version 4 (MERGE)" in found[0].evidence
+
+
+def test_a_commit_that_was_read_already_stops_nothing(tmp_path: Path) -> None:
+    table = rewritten(tmp_path)
+
+    assert judge(table, 5) == ()
+    assert judge(table, 4, index=0) == ()
+    assert judge(table, 4, index=-1, initial=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((("skipChangeCommits", "true"),), ("SOURCE_CHANGES_SKIPPED",)),
+        ((("ignoreChanges", "true"),), ("SOURCE_CHANGES_REPEATED",)),
+        ((("ignoreDeletes", "true"),), ("SOURCE_REWRITTEN",)),
+        ((("readChangeFeed", "true"),), ()),
+    ],
+)
+def test_the_stages_options_decide_what_a_rewriting_commit_does(
+    tmp_path: Path, options: tuple[tuple[str, str], ...], expected: tuple[str, ...]
+) -> None:
+    assert codes(judge(rewritten(tmp_path), 3, options=options)) == expected
+
+
+def test_an_unread_delete_stops_the_stream_unless_it_may_be_ignored(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("DELETE"), remove("f1.parquet"))
+
+    assert codes(judge(table, 3)) == ("SOURCE_ROWS_DELETED",)
+    assert judge(table, 3, options=(("ignoreDeletes", "true"),)) == ()
+
+
+def test_compaction_stops_nothing(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("OPTIMIZE"), remove("f1.parquet", dataChange=False), add("g", dataChange=False))
+
+    assert judge(table, 3) == ()
+
+
+def test_a_renamed_column_is_refused_and_an_added_one_is_not(tmp_path: Path) -> None:
+    fields = json.loads(SCHEMA)["fields"]
+    more = json.dumps({"type": "struct", "fields": [*fields, {**fields[0], "name": "extra"}]})
+    other = json.dumps({"type": "struct", "fields": [{**fields[0], "name": "number"}, fields[1]]})
+    for name, schema, expected in (("more", more, ()), ("other", other, ("SOURCE_SCHEMA_CHANGED",))):
+        table = write_table(tmp_path / name, 3)
+        write_commit(table, 4, info("ALTER"), create(schema=schema)[2])
+
+        assert codes(judge(table, 3)) == expected
+
+
+def test_the_clock_of_the_log_is_said_before_it_runs_out(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 5, {"delta.logRetentionDuration": "interval 10 days"})
+
+    assert judge(table, 3, now=COMMITTED_AT + 5 * DAY) == ()
+    found = judge(table, 3, now=COMMITTED_AT + 9 * DAY)
+    assert codes(found) == ("SOURCE_HISTORY_EXPIRES",)
+    assert "1 d 0 h from now" in found[0].evidence
+    assert "which is past" in judge(table, 3, now=COMMITTED_AT + 11 * DAY)[0].evidence
+
+
+def test_a_damaged_source_log_is_never_safe(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 3)
+    commit_file(table, 3).write_text('{"txn":')
+
+    found = judge(table, 3)
+
+    assert codes(found) == ("SOURCE_NOT_READ",)
+    assert found[0].severity is Severity.CANNOT_TELL
+
+
+def landed(tmp_path: Path, files: int = 3) -> tuple[Path, Path]:
+    """(landing folder, checkpoint whose batch 0 has read them)."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    folder = write_checkpoint(tmp_path / "ck", planned=0, committed=0)
+    lines = ["v1"]
+    for number in range(files):
+        path = landing / f"part {number}.json"
+        path.write_text("{}")
+        lines.append(json.dumps({"path": path.as_uri(), "timestamp": 1, "batchId": 0}))
+    (folder / "sources" / "0").mkdir(parents=True)
+    (folder / "sources" / "0" / "0").write_text("\n".join(lines))
+    return landing, folder
+
+
+def judge_files(landing: Path, folder: Path, replayed: bool = False) -> tuple[Finding, ...]:
+    checkpoint = read_checkpoint(str(folder))
+    span = Span(checkpoint.sources[0], replayed)
+    evidence = read_file_source(str(landing), span, open_storage(str(folder)))
+    return find_file_source(SourceDeclaration("files", str(landing), str(landing)), span, evidence, COMMANDS)
+
+
+def test_files_that_are_where_they_were_read_have_no_finding(tmp_path: Path) -> None:
+    landing, folder = landed(tmp_path)
+
+    assert judge_files(landing, folder) == ()
+    assert judge_files(landing, folder, replayed=True) == ()
+
+
+def test_a_renamed_landing_folder_is_refused(tmp_path: Path) -> None:
+    landing, folder = landed(tmp_path)
+    landing.rename(tmp_path / "inbox")
+
+    assert codes(judge_files(tmp_path / "inbox", folder)) == ("SOURCE_FOLDER_CHANGED",)
+    assert codes(judge_files(landing, folder)) == ("SOURCE_MISSING",)
+
+
+def test_a_landing_folder_reached_by_a_link_is_the_same_folder(tmp_path: Path) -> None:
+    landing, folder = landed(tmp_path)
+    (tmp_path / "link").symlink_to(landing)
+
+    assert judge_files(tmp_path / "link", folder) == ()
+
+
+def test_files_of_the_batch_in_flight_that_are_gone_are_counted(tmp_path: Path) -> None:
+    landing, folder = landed(tmp_path)
+    (landing / "part 1.json").unlink()
+
+    assert judge_files(landing, folder) == (), "a file that was read already may go"
+    found = judge_files(landing, folder, replayed=True)
+    assert codes(found) == ("SOURCE_FILES_GONE",)
+    assert "1 of the 3 files" in found[0].evidence
+
+
+def test_entries_of_a_compacted_list_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "ck" / "sources" / "0"
+    folder.mkdir(parents=True)
+    entries = [{"path": f"file:/landing/{number}", "timestamp": 1, "batchId": number} for number in range(10)]
+    (folder / "9.compact").write_text("v1\n" + "\n".join(map(json.dumps, entries)))
+
+    storage = open_storage(str(tmp_path / "ck"))
+
+    assert read_listed_paths(storage, "0", 7, 8) == ["file:/landing/7", "file:/landing/8"]
+    with pytest.raises(ValueError, match="entry 10 is missing"):
+        read_listed_paths(storage, "0", 10, 10)
+
+
+def test_a_position_that_is_no_file_list_reads_nothing() -> None:
+    span = Span(Source("0", "files", FilesPosition(3), FilesPosition(5)), replayed=False)
+
+    assert span.listed is None
+    assert Span(span.source, replayed=True).listed == (4, 5)
+
+
+LOST = Finding("KafkaRecordsLost", Severity.UNSAFE, "3 offsets lost", "m", "n", "d")
+OPEN = Finding("KafkaTransactionOpen", Severity.INFO, "1 offset hidden", "m", "n")
+
+
+def samples(*answers: tuple[Finding, ...]) -> Callable[[], tuple[Finding, ...]]:
+    given = iter(answers)
+    return lambda: next(given)
+
+
+def test_a_loss_that_heals_within_seconds_is_no_loss() -> None:
+    waits: list[float] = []
+
+    assert confirm_by_resampling(samples((LOST, OPEN), (OPEN,), (OPEN,)), waits.append) == (OPEN,)
+    assert waits == [2.0]
+
+
+def test_a_loss_that_every_sample_shows_is_one_and_says_how_often_it_was_seen() -> None:
+    found = confirm_by_resampling(samples((LOST,), (LOST,), (LOST,)), lambda seconds: None)
+
+    assert found[0].code == "KafkaRecordsLost"
+    assert found[0].evidence == "3 offsets lost (the same in 3 samples)"
+
+
+def test_nothing_wrong_is_asked_once() -> None:
+    assert confirm_by_resampling(samples((OPEN,)), lambda seconds: None) == (OPEN,)
+
+
+def test_the_clock_of_a_topic_is_said_before_unread_records_expire() -> None:
+    from datetime import UTC, datetime
+
+    from surestart.sources.kafka_evidence import KafkaEvidence, PartitionEvidence
+
+    partitions = (PartitionEvidence(0, 0, 50, 50),)
+    evidence = KafkaEvidence("b:9092", "orders", "id", partitions, 4 * DAY, None, "delete", datetime.now(UTC))
+    source = SourceDeclaration("kafka", "orders")
+
+    assert find_kafka_expiry(source, evidence, 10, NOW, COMMANDS, NOW + 2 * DAY) == ()
+    (found,) = find_kafka_expiry(source, evidence, 10, NOW, COMMANDS, NOW + 3 * DAY + DAY // 2)
+    assert found.code == "SOURCE_RETENTION_CLOCK"
+    assert "12 h 0 min from now" in found.meaning
+    assert find_kafka_expiry(source, evidence, 0, NOW, COMMANDS, NOW + 5 * DAY) == (), "nothing unread, nothing lost"
