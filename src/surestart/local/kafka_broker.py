@@ -127,8 +127,10 @@ def run_kafka_tool(java: Java, jars: Path, main_class: str, *arguments: str) -> 
 
 
 def size_of_log(folder: Path) -> int:
+    """How much of the log is from former starts; the file is there afterwards."""
     log = folder / "server.log"
-    return log.stat().st_size if log.exists() else 0
+    log.touch()
+    return log.stat().st_size
 
 
 def wait_for_start(folder: Path, pid: int, begin: int, timeout_seconds: float) -> None:

@@ -21,7 +21,7 @@ from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.session import runs_on_databricks
-from surestart.sources.kafka_security import SecretPlace, hide_in_plans, kafka_options
+from surestart.sources.kafka_security import SecretPlace, hide_plans, kafka_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,7 @@ class KafkaSource:
 
         secrets = kafka_options(self.security.read(), on_databricks=runs_on_databricks())
         if secrets:
-            hide_in_plans(spark)
+            hide_plans(spark)
         reader = spark.readStream.format("kafka").options(**self._options(), **secrets)
         return reader.load().select(
             F.col("value").alias("payload"),

@@ -121,7 +121,9 @@ class KafkaAdmin:
         self._problems.append(problem.str())
 
     def _out_of_reach(self, question: str, reason: str) -> CannotTell:
-        last = f" ({self._problems[-1]})" if self._problems else ""
+        # The client hands over why it could not connect only when it is asked for events.
+        self._admin.poll(0)
+        last = f" ({self._problems[0]})" if self._problems else ""
         return CannotTell(
             f"{self._bootstrap} was asked {question} and did not answer within {self._timeout:.0f} s: {reason}{last}",
             meaning="Whether the topic is still the same one, and whether unread records were deleted, is not known.",

@@ -12,6 +12,7 @@ that waits. The query never waits for it and never sees its errors, which are co
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import threading
@@ -94,6 +95,16 @@ def read_end_offsets(report: Mapping[str, Any]) -> Offsets:
         end = source.get("endOffset")
         if not str(source.get("description", "")).startswith("Kafka") or not end:
             continue
-        for topic, partitions in (json.loads(end) if isinstance(end, str) else end).items():
+        for topic, partitions in _as_object(end).items():
             found.setdefault(topic, {}).update({int(number): int(offset) for number, offset in partitions.items()})
     return found
+
+
+def _as_object(end: Any) -> dict[str, dict[str, int]]:
+    """Spark's report has an object here, its JSON text one too; PySpark's SourceProgress has Python's text of it."""
+    if not isinstance(end, str):
+        return dict(end)
+    try:
+        return dict(json.loads(end))
+    except ValueError:
+        return dict(ast.literal_eval(end))

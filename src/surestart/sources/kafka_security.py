@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from surestart.errors import CannotTell, UsageError
+from surestart.session import runs_on_databricks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,28 +112,23 @@ def kafka_options(secrets: Secrets, *, on_databricks: bool = False) -> dict[str,
     return options
 
 
-# Spark hides a source's options in a plan, but not in the copy that it keeps there for the older source interface:
-# df.explain(True) on Spark 4.0.5 prints the password (docs/decisions/kafka-secrets-in-plans.md).
-PLAN_REDACTION = (
-    r'LoginModule required username="(?:[^"\\]|\\.)*" password="(?:[^"\\]|\\.)*"'
-    r"|-----BEGIN [A-Z ]+-----[\s\S]*?-----END [A-Z ]+-----"
-)
-_REDACTION_CONF = "spark.sql.redaction.string.regex"
+_PLAN_LENGTH = "spark.sql.maxPlanStringLength"
 
 
-def hide_in_plans(spark: SparkSession) -> None:
-    """Plans that this session prints from now on show no password and no key."""
+def hide_plans(spark: SparkSession) -> None:
+    """Plans that this session prints from now on, in explain() and in error messages, are cut off before their text.
+
+    Spark hides a source's secrets in a plan, but not in the copy of the options that the plan keeps for the older
+    source interface: a misspelt column after this source puts the password into the traceback. Spark's own redaction
+    works in explain() only. Measured on Spark 4.0.5: docs/decisions/kafka-secrets-in-plans.md.
+    """
     from pyspark.errors import PySparkException
 
-    present = spark.conf.get(_REDACTION_CONF, None) or ""
-    if PLAN_REDACTION in present:
-        return
     try:
-        spark.conf.set(_REDACTION_CONF, f"(?:{present})|{PLAN_REDACTION}" if present else PLAN_REDACTION)
+        spark.conf.set(_PLAN_LENGTH, "0")
     except PySparkException as error:
-        # Serverless compute lets few settings be set; there Databricks itself hides values of secret scopes.
         logger.warning(
-            "%s cannot be set here (%s): do not print plans of this source", _REDACTION_CONF, type(error).__name__
+            "%s cannot be set here (%s): do not keep what this run prints", _PLAN_LENGTH, type(error).__name__
         )
 
 
@@ -176,16 +172,15 @@ def _quoted(value: str) -> str:
 
 
 def _read_scope(scope: str, keys: tuple[str, ...], dbutils: Any) -> dict[str, str]:
+    if dbutils is None and not runs_on_databricks():
+        raise CannotTell(
+            f"secret scope {scope!r} can be read on Databricks only, and this is not a Databricks cluster",
+            meaning="The credentials are not at hand, so nothing was connected.",
+            next="surestart run raw-ingest --set secret_scope=  # with SURESTART_KAFKA_* variables instead",
+            code="SecretsOutOfReach",
+        )
     if dbutils is None:
-        try:
-            from databricks.sdk.runtime import dbutils
-        except ImportError as error:
-            raise CannotTell(
-                f"secret scope {scope!r} can be read on Databricks only: {error}",
-                meaning="The credentials are not at hand, so nothing was connected.",
-                next="surestart run raw-ingest --set secret_scope=  # and SURESTART_KAFKA_* variables instead",
-                code="SecretsOutOfReach",
-            ) from error
+        from databricks.sdk.runtime import dbutils
     try:
         present = {entry.key for entry in dbutils.secrets.list(scope)}
     except Exception as error:  # noqa: BLE001  Databricks raises its JVM's error, which has no class here.

@@ -1,0 +1,84 @@
+"""Evidence about a topic: true numbers, nothing created, and "cannot tell" when the cluster is out of reach."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from kafka_client import payloads
+
+from surestart.checkpoint.snapshot import read_checkpoint
+from surestart.diagnosis.finding import Severity
+from surestart.errors import EXIT_CANNOT_TELL, CannotTell
+from surestart.local.kafka_configuration import free_ports
+from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka_evidence import KafkaEvidence, PartitionEvidence, measure_lag, read_kafka_evidence
+from surestart.sources.kafka_findings import check_positions, inspect_kafka_start
+
+
+def test_asking_about_a_missing_topic_does_not_create_it(broker, client, topic):
+    evidence = read_kafka_evidence(broker.bootstrap, topic)
+    assert (evidence.exists, evidence.topic_id, evidence.partitions) == (False, "", ())
+    assert topic not in client.topics()
+    # The broker makes it for a consumer that merely asks for it.
+    consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    broker.run_tool(consumer, "--bootstrap-server", broker.bootstrap, "--topic", topic, "--timeout-ms", "3000")
+    assert topic in client.topics()
+
+
+def test_offsets_retention_and_open_transactions_are_as_the_broker_has_them(broker, client, topic):
+    client.create(topic, 2, **{"retention.ms": "3600000", "retention.bytes": "123456", "cleanup.policy": "delete"})
+    client.produce(topic, payloads(20))
+    client.delete_records(topic, {0: 3})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for payload in payloads(4, "open-"):
+        producer.produce(topic, payload, partition=1)
+    producer.flush(60)
+    evidence = read_kafka_evidence(broker.bootstrap, topic)
+    assert evidence.partitions == (
+        PartitionEvidence(0, earliest=3, latest=10, end=10),
+        PartitionEvidence(1, earliest=0, latest=10, end=14),
+    )
+    assert (evidence.retention_ms, evidence.retention_bytes, evidence.cleanup_policy) == (3600000, 123456, "delete")
+    found = check_positions(evidence, {0: 10, 1: 10})
+    assert [(finding.code, finding.severity) for finding in found] == [("KafkaTransactionOpen", Severity.INFO)]
+    assert found[0].evidence.startswith("4 offsets in 1 partition(s)")
+    producer.commit_transaction(60)
+    # The broker writes its marker a moment later; it takes an offset of its own.
+    deadline = time.monotonic() + 30
+    after = evidence
+    while after.by_partition[1].latest < 15 and time.monotonic() < deadline:
+        after = read_kafka_evidence(broker.bootstrap, topic)
+    assert after.by_partition[1] == PartitionEvidence(1, earliest=0, latest=15, end=15)
+    assert after.topic_id == evidence.topic_id
+
+
+def _evidence(*partitions: PartitionEvidence) -> KafkaEvidence:
+    from datetime import UTC, datetime
+
+    return KafkaEvidence("c:9092", "t", "id", partitions, 3600000, None, "delete", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_lag_counts_what_is_unread_lost_and_beyond_the_end():
+    evidence = _evidence(PartitionEvidence(0, 5, 20, 20), PartitionEvidence(1, 0, 7, 9), PartitionEvidence(2, 0, 4, 4))
+    lags = {lag.partition: (lag.lag, lag.lost, lag.beyond) for lag in measure_lag(evidence, {0: 2, 1: 12, 3: 6})}
+    # 0: 2..4 lost, 5..19 unread. 1: three past the end. 2: new, all unread. 3: gone.
+    assert lags == {0: (15, 3, 0), 1: (0, 0, 3), 2: (4, 0, 0), 3: (0, 0, 6)}
+    codes = [finding.code for finding in check_positions(evidence, {0: 2, 1: 12, 3: 6})]
+    assert codes == ["KafkaRecordsLost", "KafkaOffsetsBeyondEnd", "KafkaPartitionsGone", "KafkaTransactionOpen"]
+
+
+def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_silence(tmp_path):
+    nowhere = f"127.0.0.1:{free_ports().plain}"
+    began = time.monotonic()
+    with pytest.raises(CannotTell) as error:
+        read_kafka_evidence(nowhere, "sensor", timeout_seconds=1)
+    assert time.monotonic() - began < 10
+    assert error.value.exit_code == EXIT_CANNOT_TELL
+    assert nowhere in error.value.what
+    assert "within 1 s" in error.value.what
+    found = inspect_kafka_start(KafkaSource(nowhere, "sensor"), read_checkpoint(str(tmp_path)), timeout_seconds=1)
+    assert [finding.severity for finding in found] == [Severity.CANNOT_TELL]
