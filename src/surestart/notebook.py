@@ -4,9 +4,10 @@
     widgets      dbutils.widgets, job parameters   LocalWidgets: SURESTART_<NAME> variables, then the default
     session      the notebook's `spark`            a local Spark
     show         an HTML table                     an HTML table
+    show_page    displayHTML                       a frame in the output
 
-There is deliberately no widget for a checkpoint path: a person could change it for one run, which would then start from
-nothing. It follows from environment, catalog and schema.
+No notebook that runs a stage has a widget for a checkpoint path: a person could change it for one run, which would then
+start from nothing. It follows from environment, catalog and schema.
 """
 
 from __future__ import annotations
@@ -72,10 +73,13 @@ class LocalWidgets:
         return self._values[name]
 
 
-def read_settings(*widgets: Widget, of: Widgets | None = None, databricks: bool | None = None) -> dict[str, str]:
+def read_settings(
+    *widgets: Widget, of: Widgets | None = None, databricks: bool | None = None, place_unless: str = ""
+) -> dict[str, str]:
     """Every widget exists and its value is returned, after `environment`, `catalog` and `schema`, which all have.
 
     On Databricks a run without catalog and schema is refused: it would keep its tables in the notebook's folder.
+    place_unless: a widget that says by itself where to look; filled in, it makes catalog and schema unnecessary.
     """
     databricks = runs_on_databricks() if databricks is None else databricks
     source = of if of is not None else (_databricks_widgets() if databricks else LocalWidgets())
@@ -94,7 +98,7 @@ def read_settings(*widgets: Widget, of: Widgets | None = None, databricks: bool 
                 next=f"choose one of them in the widget {widget.name!r} and run the cell again",
             )
         settings[widget.name] = value
-    if databricks and not (settings["catalog"] and settings["schema"]):
+    if databricks and not (settings["catalog"] and settings["schema"]) and not settings.get(place_unless):
         raise UsageError(
             "the widgets catalog and schema are empty",
             meaning="Tables and checkpoints live in a Unity Catalog schema; without its name there is nowhere to go.",
@@ -117,6 +121,11 @@ def session() -> SparkSession:
     return existing_or_local_session("surestart notebook")
 
 
+def databricks_session() -> SparkSession | None:
+    """The notebook's own session on Databricks; None elsewhere, where files tell everything and no Spark is started."""
+    return session() if runs_on_databricks() else None
+
+
 def read_environment(pipeline: Pipeline, settings: Mapping[str, str]) -> Environment:
     return environment_from_settings(settings["environment"], pipeline.name, settings)
 
@@ -136,6 +145,26 @@ def show_run(run: StageRun) -> None:
 def show(rows: DataFrame, caption: str = "", limit: int = 10) -> None:
     """The first rows are on the screen as a table; no more than `limit` were brought to the driver."""
     _display(table_html(rows.columns, rows.limit(limit).collect(), caption))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> None:
+    """Plain values are on the screen as a table."""
+    _display(table_html(columns, rows, caption))
+
+
+def show_page(page: str, height: int = 900) -> None:
+    """A whole HTML page is below the cell: by displayHTML where there is one, else in a frame.
+
+    The frame is another origin to the notebook, so that nothing in the page can reach the notebook's own.
+    """
+    display_html = _notebook_variable("displayHTML")
+    if display_html is not None:
+        display_html(page)
+        return
+    frame = (
+        f'sandbox="allow-scripts" width="100%" height="{height}" title="surestart report" srcdoc="{html.escape(page)}"'
+    )
+    _display(f"<div><iframe {frame}></iframe></div>")
 
 
 def table_html(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", limit: int = 1000) -> str:
@@ -162,11 +191,15 @@ def _display(text: str) -> None:
     display.display(display.HTML(text))  # type: ignore[no-untyped-call]
 
 
-def _databricks_widgets() -> Widgets:
-    """`dbutils` is a global of the notebook, not of this module."""
+def _notebook_variable(name: str) -> Any:
+    """`dbutils` and `displayHTML` are globals of the notebook, not of this module; None outside Databricks."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
-    dbutils = shell.user_ns.get("dbutils") if shell is not None else None
+    return shell.user_ns.get(name) if shell is not None else None
+
+
+def _databricks_widgets() -> Widgets:
+    dbutils = _notebook_variable("dbutils")
     if dbutils is None:
         raise UsageError(
             "this Python has no notebook variable 'dbutils'",

@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
+# Numbers in a checkpoint may be damaged or hostile; Python's calendar ends with the year 9999.
+YEAR_10000 = 253_402_300_800_000
+
+
 def time_text(milliseconds: float) -> str:
+    if not -YEAR_10000 / 8 < milliseconds < YEAR_10000:
+        return "an impossible time"
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surestart.diagnosis.finding import Acceptance, Severity, Verdict
-from surestart.diagnosis.time_text import time_text
+from surestart.diagnosis.time_text import YEAR_10000, time_text
 from surestart.report.html_markup import Markup, tag
 
 VERDICTS = {
@@ -51,5 +51,4 @@ def word(value: str, kind: str = "") -> Markup:
 
 def moment(milliseconds: int | None) -> str | None:
     """A time, or None for a number that is none: a damaged file may hold any."""
-    first_of_year_10000 = 253_402_300_800_000
-    return time_text(milliseconds) if milliseconds is not None and 0 <= milliseconds < first_of_year_10000 else None
+    return time_text(milliseconds) if milliseconds is not None and 0 <= milliseconds < YEAR_10000 else None
