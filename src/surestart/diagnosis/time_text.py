@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-
 # Numbers in a checkpoint may be damaged or hostile; Python's calendar ends with the year 9999.
 YEAR_10000 = 253_402_300_800_000
 
