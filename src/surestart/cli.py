@@ -16,6 +16,7 @@ VERBS = {
     "status": "what is where: tables, checkpoints, last batches of an environment",
     "inspect": "read a checkpoint without Spark and say what the next start does",
     "doctor": "the stages of an environment: verdict, evidence, the next command",
+    "history": "the last runs: who, when, which batches, how they ended; who runs now",
     "explain": "what an error means for the data, and the command that comes next",
     "kafka": "start, stop and look at a real Kafka broker on this machine",
 }

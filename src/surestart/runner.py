@@ -1,6 +1,6 @@
 """Runs a stage: one query, at its fixed checkpoint, watched until it ends.
 
-    prepare the sink's tables ──> read what the checkpoint has in flight ──> start ──> watch ──> StageRun
+    start gate ──> prepare the sink's tables ──> what is in flight ──> start ──> watch ──> history ──> StageRun
 
 Used by the command line, the notebooks and the jobs alike.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment, check_distinct_checkpoints
 from surestart.errors import SurestartError, UsageError
+from surestart.gate.start_gate import pass_gate
+from surestart.interrupt import deferred_interrupt
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.receipts import ReceiptReader
@@ -97,9 +99,33 @@ def run_stage(
     *,
     trigger: Trigger = AVAILABLE_NOW,
     on_progress: Callable[[BatchProgress], object] = lambda progress: None,
+    accept: Sequence[str] = (),
 ) -> StageRun:
-    """The stage has processed what was available (or ran until it was stopped or failed)."""
+    """The stage has processed what was available (or ran until it was stopped or failed), and its history says so.
+
+    Raises Refused or CannotTell, with nothing changed, when the start gate does not let it through. accept: codes of
+    findings that cannot be decided by evidence and that somebody has looked at.
+    """
     check_distinct_checkpoints({environment.query_name(stage.name): environment.checkpoint(stage.name)})
+    with pass_gate(spark, environment, stage, accept=accept) as guarded:
+
+        def count(progress: BatchProgress) -> None:
+            guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
+            on_progress(progress)
+
+        return run_ungated(spark, environment, stage, trigger=trigger, on_progress=count, on_start=guarded.started)
+
+
+def run_ungated(
+    spark: SparkSession,
+    environment: Environment,
+    stage: Stage,
+    *,
+    trigger: Trigger = AVAILABLE_NOW,
+    on_progress: Callable[[BatchProgress], object] = lambda progress: None,
+    on_start: Callable[[str], object] = lambda query_id: None,
+) -> StageRun:
+    """As `run_stage`, without gate, claim and history: what Spark alone does. For tests and measurements."""
     began = monotonic()
     stage.sink.prepare(spark, environment)
     checkpoint = environment.checkpoint(stage.name)
@@ -121,7 +147,7 @@ def run_stage(
             .trigger(**trigger.arguments())
         )
         query = stage.sink.start(writer, context)
-        watched = _watch(query, context, receipts, on_progress)
+        watched = _watch(query, context, receipts, on_progress, on_start)
     return StageRun(
         stage=stage.name,
         query_id=str(query.id),
@@ -140,6 +166,7 @@ def _watch(
     context: BatchContext,
     receipts: ReceiptReader,
     on_progress: Callable[[BatchProgress], object],
+    on_start: Callable[[str], object],
 ) -> list[BatchProgress]:
     """Reports each batch once, until the query ends; an interrupt stops the query before it goes on upwards."""
     from pyspark.errors import StreamingQueryException
@@ -170,10 +197,13 @@ def _watch(
 
     landed: set[int] = set()
     try:
-        # pyspark's hint says int, its code multiplies by 1000 first.
-        while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+        with deferred_interrupt() as interrupt:
+            on_start(str(query.id))
+            # pyspark's hint says int, its code multiplies by 1000 first.
+            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+                report()
+                interrupt.check()
             report()
-        report()
     except StreamingQueryException as failure:
         report()
         raise _failed(context.stage, failure) from failure

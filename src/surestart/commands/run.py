@@ -26,6 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="available-now",
         help="available-now (default): to the end of the data, then stop. Or an interval such as '10 seconds'",
     )
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        metavar="CODE",
+        help="start although this finding cannot be decided by evidence; kept in the history",
+    )
     parser.add_argument("--no-count", action="store_true", help="leave out the independent count at the end")
     parser.add_argument("--ui", action="store_true", help="open Spark's own web page on 127.0.0.1:4040")
 
@@ -53,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     runs: list[StageRun] = []
     for stage in stages:
         lines.begin(environment.query_name(stage.name))
-        done = run_stage(spark, environment, stage, trigger=trigger, on_progress=lines.batch)
+        done = run_stage(spark, environment, stage, trigger=trigger, on_progress=lines.batch, accept=args.accept)
         lines.end(done)
         runs.append(done)
     account = None

@@ -1,0 +1,122 @@
+"""The claim: one owner at a time, whatever the offset of two starts, and none after kill -9."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from surestart.registry.claim_file import read_claim, seize_claim, take_claim
+from surestart.registry.process_facts import is_paused, read_process_start
+from surestart.registry.run_record import RunRecord
+
+HOLD_MS = 800
+
+
+def start(path: Path, at: int, hold: int = HOLD_MS) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.gate.claimant", str(path), str(at), str(hold)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def race(path: Path, offset_ms: int) -> list[str]:
+    at = time.time_ns() + 1_500_000_000
+    drivers = [start(path, at), start(path, at + offset_ms * 1_000_000)]
+    ended = [driver.communicate(timeout=60) for driver in drivers]
+    assert [error for _, error in ended] == ["", ""]
+    return sorted(output.strip() for output, _ in ended)
+
+
+@pytest.mark.parametrize("offset", [-20, 0, 20])
+def test_of_two_starts_exactly_one_runs(tmp_path: Path, offset: int) -> None:
+    assert race(tmp_path / "q.lock", offset) == ["ran", "refused"]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("offset", range(-500, 501, 20))
+def test_of_two_starts_at_any_offset_exactly_one_runs(tmp_path: Path, offset: int) -> None:
+    assert race(tmp_path / "q.lock", offset) == ["ran", "refused"]
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 60
+    while read_claim(path).record is None and time.monotonic() < deadline:
+        pass
+    assert read_claim(path).record is not None
+
+
+def test_a_killed_owner_leaves_its_record_and_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "q.lock"
+    owner = start(path, time.time_ns(), 60_000)
+    wait_for(path)
+    assert take_claim(path) is None
+
+    owner.kill()
+    owner.communicate()
+
+    claim = take_claim(path)
+    assert claim is not None
+    content = claim.read()
+    assert content.record is not None
+    assert content.record.query == "q"
+    claim.release(clear=True)
+    assert not path.exists()
+
+
+def test_the_claim_of_a_paused_owner_is_seized_once_and_stays_seized_when_it_wakes(tmp_path: Path) -> None:
+    path = tmp_path / "q.lock"
+    owner = start(path, time.time_ns(), 3_000)
+    wait_for(path)
+    run_id = read_claim(path).record.run_id  # type: ignore[union-attr]
+    os.kill(owner.pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + 30
+        while not is_paused(owner.pid) and time.monotonic() < deadline:
+            pass
+        assert is_paused(owner.pid)
+        assert take_claim(path) is None
+        assert seize_claim(path, "another run") is None
+        seized = seize_claim(path, run_id)
+        assert seized is not None
+        seized.write(RunRecord(run_id="second", query="q"))
+    finally:
+        os.kill(owner.pid, signal.SIGCONT)
+    owner.communicate(timeout=60)
+
+    # The owner has ended and cleared what it thought was its own claim.
+    assert seized.is_current()
+    assert take_claim(path) is None
+    assert read_claim(path).record == RunRecord(run_id="second", query="q")
+    seized.release(clear=True)
+    assert list(tmp_path.glob("*.lock*")) == []
+
+
+def test_a_claim_torn_by_a_crash_names_nobody_and_is_not_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "q.lock"
+    for text in ("", "{", '{"record": 7}', '{"record": {"run_id": 3}}', "[]", "\xff"):
+        path.write_text(text)
+        assert read_claim(path).record is None
+
+
+def test_an_old_longer_text_behind_a_claim_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "q.lock"
+    claim = take_claim(path)
+    assert claim is not None
+    claim.write(RunRecord(run_id="short", query="q"))
+    with path.open("ab") as file:
+        file.write(b'"left over"}')
+    assert read_claim(path).record == RunRecord(run_id="short", query="q")
+    claim.release(clear=True)
+
+
+def test_a_process_start_is_never_that_of_another_process() -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    first = read_process_start(other.pid)
+    assert first
+    assert first != read_process_start(os.getpid())
+    other.communicate(b"\n")
+    assert read_process_start(other.pid) == ""
