@@ -32,7 +32,7 @@ SCHEMA = pa.schema([(name, kind) for name, (kind, _) in KINDS.items()])
 ROWS = st.lists(st.tuples(*(st.none() | values for _, values in KINDS.values())), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(ROWS, st.data())
 def test_every_value_comes_back(shared_database: Database, rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(rows) - 1))
@@ -48,7 +48,9 @@ def test_every_value_comes_back(shared_database: Database, rows: list[tuple[Any,
             copy.write(HEADER)
             copy.write(encode(cut, tuple(column.kind for column in columns)))
             copy.write(TRAILER)
-        found = connection.execute(f"SELECT {', '.join(KINDS)} FROM kinds ORDER BY n").fetchall()
+        # A real is printed with the few digits that identify it among reals; widened, it is printed whole.
+        wanted = ", ".join(KINDS).replace("single", "single::float8")
+        found = connection.execute(f"SELECT {wanted} FROM kinds ORDER BY n").fetchall()
 
     assert found == rows[start:]
 
