@@ -160,6 +160,12 @@ def test_metadata_lost_with_a_batch_in_flight_doubles_it() -> None:
     assert answer.findings[0].severity is Severity.UNSAFE
 
 
+def test_metadata_lost_and_nobody_named_in_the_table_cannot_be_judged() -> None:
+    answer = ask(table(), 4, replayed=True, query_id=None)
+
+    assert (answer.acceptance, codes(answer)) == (CANNOT_TELL, ("SINK_IDENTITY_LOST",))
+
+
 def test_of_several_former_identities_the_one_that_wrote_last_counts() -> None:
     older, newer = FORMER_ID, "11111111-2222-4333-8444-555555555555"
     evidence = table(commits=(batch_commit(1, 100, older), batch_commit(2, 7, newer)))
@@ -316,7 +322,7 @@ def test_a_constant_identity_skips_after_a_reset_and_is_judged_by_the_highest_ba
     assert ask(table({"my-app": 9}), 0, query_id=None, sink=CONSTANT).acceptance is SKIPS
     assert ask(table({"my-app": 4}), 5, sink=CONSTANT).acceptance is ACCEPTS
     assert ask(table({"my-app": 4}), 4, replayed=True, sink=CONSTANT).acceptance is ACCEPTS
-    assert ask(table({}), 5, sink=CONSTANT).acceptance is CANNOT_TELL
+    assert codes(ask(table({}), 5, sink=CONSTANT)) == ("SINK_CONSTANT_IDENTITY_UNKNOWN",)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jdbc", "foreach"])

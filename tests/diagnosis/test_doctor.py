@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -319,3 +320,33 @@ def test_status_of_nothing_says_so(tmp_path: Path) -> None:
     assert answer.returncode == 0
     assert answer.stdout.count("not there yet") == 4
     assert answer.stdout.count("never started") == 3
+
+
+def test_every_finding_of_sinks_sources_and_changes_has_its_section_and_a_test_that_provokes_it() -> None:
+    here = Path(__file__).parent
+    source = here.parents[1] / "src" / "surestart" / "diagnosis"
+    written = "".join((source / f"{name}.py").read_text() for name in MODULES)
+    codes = set(re.findall(r'"((?:SINK|SOURCE|CHANGE)_[A-Z_]+)"', written))
+    sections = set(re.findall(r"^### ([A-Z_]+)$", (here.parents[1] / "docs" / "findings.md").read_text(), re.M))
+    tests = "".join(path.read_text() for path in here.glob("test_*.py"))
+
+    assert len(codes) > 40
+    assert codes - sections == set()
+    assert {code for code in codes if f'"{code}"' not in tests} == set()
+
+
+MODULES = ("acceptance_findings", "lost_output", "sink_audit", "source_findings", "change_safety")
+
+
+def test_the_page_holds_every_stage_and_asks_nothing_of_the_network(tmp_path: Path) -> None:
+    root = lay_out(tmp_path / "root")
+    rewind(root, "raw-ingest", 4)
+
+    answer = doctor(root, "--html", str(tmp_path / "page.html"))
+
+    page = (tmp_path / "page.html").read_text()
+    assert answer.returncode == 3
+    for stage in IDS:
+        assert stage in page
+    assert "SINK_AHEAD_OF_CHECKPOINT" in page
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)

@@ -27,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from surestart.diagnosis.ask_stages import ask_stage
+    from surestart.commands.stage_answers import ask_stages
     from surestart.report.stage_table import render_stages, verdict_of_all
 
     environment, pipeline, settings = read_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     options = given_options(args)
-    diagnoses = [ask_stage(environment, stage, spark=args.spark, options=options) for stage in stages]
+    diagnoses = ask_stages(environment, stages, spark=args.spark, options=options)
     if args.json:
         from surestart.report.stages_json import stages_json
 

@@ -74,6 +74,11 @@ class Diagnosis:
     def stage(self) -> str:
         return self.evidence.declaration.stage
 
+    def with_findings(self, more: Iterable[Finding]) -> Diagnosis:
+        """The same with findings that somebody else has made, and the verdict that follows."""
+        findings = ranked((*more, *self.findings))
+        return replace(self, findings=findings, verdict=verdict_of(findings))
+
     @property
     def inspection(self) -> Inspection:
         """The same for the reports that show one checkpoint."""
@@ -120,7 +125,7 @@ def diagnose(
     findings += _without_repeats(find_changes(changes, commands), findings)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
         findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
-    ranked = tuple(sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity]))
+    worst_first = ranked(findings)
     given = {answer.acceptance for answer in sinks} or {Acceptance.CANNOT_TELL}
     return Diagnosis(
         evidence=evidence,
@@ -129,8 +134,8 @@ def diagnose(
         starts=starts,
         sinks=sinks,
         changes=changes,
-        findings=ranked,
-        verdict=verdict_of(ranked),
+        findings=worst_first,
+        verdict=verdict_of(worst_first),
         acceptance=next(acceptance for acceptance in _WORST if acceptance in given),
         asked_at=now,
     )
@@ -173,6 +178,11 @@ def diagnose_stage(
     """`read_stage` and `diagnose` in one call; `given` goes to `read_stage`."""
     evidence = read_stage(declaration, **given)  # type: ignore[arg-type]
     return diagnose(evidence, environment=environment, spark=spark, now=now or int(time.time() * 1000))
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, the worst first, in their order within a severity."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity]))
 
 
 def line_of(spark: str) -> str:

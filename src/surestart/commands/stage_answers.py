@@ -1,0 +1,54 @@
+"""The doctor's question to each stage, with the run history at hand; the start gate asks the same before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surestart.diagnosis.ask_stages import ask_stage
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.diagnose import Diagnosis
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.environment import Environment
+from surestart.errors import CannotTell
+from surestart.gate.history_findings import find_history
+from surestart.gate.identities import read_topic_id
+from surestart.registry.checkpoint_place import checkpoint_place
+from surestart.registry.read_runs import read_runs
+from surestart.registry.run_record import RunRecord
+from surestart.stage import Stage
+
+
+def ask_stages(
+    environment: Environment, stages: Sequence[Stage], *, spark: str = "", options: str = ""
+) -> list[Diagnosis]:
+    """One diagnosis for each stage. Reads files only; a history that cannot be read is a finding of every stage."""
+    runs: tuple[RunRecord, ...] = ()
+    unread: list[Finding] = []
+    try:
+        runs = read_runs(environment)
+    except CannotTell as error:
+        unread = [Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not)]
+    return [_ask(environment, stage, runs, spark, options).with_findings(unread) for stage in stages]
+
+
+def _ask(environment: Environment, stage: Stage, runs: Sequence[RunRecord], spark: str, options: str) -> Diagnosis:
+    declaration = stage.declare(environment)
+    own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment.name)]
+    diagnosis = ask_stage(
+        environment,
+        stage,
+        spark=spark,
+        history=[run.as_dict() for run in own if run.last_batch is not None],
+        recorded_topic_id=read_topic_id(own, declaration),
+        options=options,
+    )
+    found = find_history(
+        declaration,
+        environment.name,
+        checkpoint_place(declaration.checkpoint),
+        diagnosis.evidence.checkpoint,
+        diagnosis.evidence.sinks,
+        runs,
+        Commands(stage.name, environment.name, options),
+    )
+    return diagnosis.with_findings(found)
