@@ -1,8 +1,9 @@
-"""The hand-written checkpoints of tests/checkpoint serve the diagnosis too."""
+"""The hand-written checkpoints of tests/checkpoint serve the diagnosis too; the lab is shared with benchmarks/."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "checkpoint"))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "checkpoint")]

@@ -1,6 +1,6 @@
 """Real restarts on damaged copies of one real checkpoint, and what came out, counted row by row without Spark.
 
-    lab/input/part-0 … part-6     ten rows a file, one file a batch; 0 to 4 are read before the damage, 5 and 6 after
+    lab/input/part-0 … part-5     ten rows a file, one file a batch; 0 to 4 are read before the damage, 5 after
     lab/base/<kind>/checkpoint    made once by a query that was stopped after batch 4
     lab/base/<kind>/table         its sink: Delta, written by Delta's own streaming sink
     lab/<case>/checkpoint, table  a copy with an identity of its own, then damaged, then started
@@ -22,10 +22,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calibration import Case
 
 LAST = 4
-NEW_FILES = 2
+NEW_FILES = 1
 ROWS = 10
 START_TIMEOUT_S = 120
 
@@ -35,7 +38,7 @@ class Shape:
     """One damage. `kind` names the base query: stateless, or dedup (stateful)."""
 
     name: str
-    damage: Callable[[Path], None]
+    damage: Callable[[Path], object]
     kind: str = "stateless"
 
 
@@ -84,18 +87,6 @@ class Lab:
         lost, duplicated = self._count(case)
         return Outcome(error, first, query_id, lost, duplicated)
 
-    def restart_all(self, shapes: list[Shape], workers: int = 4) -> dict[str, tuple[Path, list[Outcome]]]:
-        """Each shape started twice: a failure that comes back is a loop, a damage may show only the second time."""
-
-        def one(shape: Shape) -> tuple[Path, list[Outcome]]:
-            case = self.lay_out(shape)
-            if (case / "checkpoint").exists():
-                shutil.copytree(case / "checkpoint", case / "before")
-            return case, [self.restart(shape, case), self.restart(shape, case)]
-
-        with ThreadPoolExecutor(workers) as pool:
-            return dict(zip([shape.name for shape in shapes], pool.map(one, shapes), strict=True))
-
     def _add_file(self, number: int) -> None:
         rows = "".join(f"{number * ROWS + row}\n" for row in range(ROWS))
         draft = self.folder / f"draft-{number}"
@@ -136,6 +127,24 @@ class Lab:
         return lost, sum(count - 1 for count in found.values() if count > 1)
 
 
+def restart_cases(lab: Lab, shapes: list[Shape], spark: str, workers: int = 3) -> list[Case]:
+    """Each shape predicted, then started; a start that fails is tried once more, as a retry policy would."""
+    from calibration import Case, predict
+
+    lab.make_bases()
+
+    def one(shape: Shape) -> Case:
+        folder = lab.lay_out(shape)
+        prediction = predict(folder, shape.kind, spark)
+        outcomes = [lab.restart(shape, folder)]
+        if outcomes[0].failed:
+            outcomes.append(lab.restart(shape, folder))
+        return Case(shape, prediction, tuple(outcomes))
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(one, shapes))
+
+
 def _first_batch(query: Any) -> int | None:
     """A batch that Delta recognises as written counts no rows, so rows do not tell; the call of the sink does."""
     ran = [progress["batchId"] for progress in query.recentProgress if "addBatch" in progress["durationMs"]]
@@ -156,7 +165,8 @@ def _first_line(error: Exception) -> str:
 
 
 def active_files(table: Path) -> list[Path]:
-    """The table's data files, from its JSON log alone: every table here is younger than its first Delta checkpoint."""
+    """The table's data files, from its JSON log alone: every table here is younger than its first Delta "
+    "checkpoint."""
     files: set[str] = set()
     for entry in sorted((table / "_delta_log").glob("*.json")):
         for line in entry.read_text().splitlines():

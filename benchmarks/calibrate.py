@@ -1,0 +1,130 @@
+"""Restarts every damaged checkpoint of the calibration on Spark 3.5, 4.1 and 4.2, each in a throw-away environment.
+
+    python benchmarks/calibrate.py             the three lines, one after the other
+    python benchmarks/calibrate.py 4.2         one line
+    python benchmarks/calibrate.py 4.2 hole    only the shapes whose name contains "hole"
+
+    .surestart/calibrate/<line>/venv           pyspark of that line, made once by uv
+    .surestart/calibrate/<line>/lab            the checkpoints of the last run, kept to be looked at
+
+Exit code 1 when a checkpoint was called safe and its start then lost, doubled or failed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".surestart" / "calibrate"
+
+
+@dataclass(frozen=True)
+class Line:
+    spark: str
+    delta: str
+
+
+# The newest Delta for each line; 4.0 is what `make test` restarts.
+LINES = {
+    "3.5": Line("pyspark>=3.5.6,<3.6", "io.delta:delta-spark_2.12:3.3.2"),
+    "4.0": Line("pyspark>=4.0.1,<4.1", "io.delta:delta-spark_4.0_2.13:4.4.0"),
+    "4.1": Line("pyspark>=4.1,<4.2", "io.delta:delta-spark_4.1_2.13:4.4.0"),
+    "4.2": Line("pyspark>=4.2,<4.3", "io.delta:delta-spark_4.2_2.13:4.4.0"),
+}
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--worker"]:
+        return restart_here(arguments[1], arguments[2:])
+    wanted = arguments[:1] or ["3.5", "4.1", "4.2"]
+    codes = []
+    for line in wanted:
+        python = make_environment(line)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests/diagnosis")))}
+        # The session's own Spark must not leak into another line's.
+        environment.pop("SPARK_HOME", None)
+        command = [str(python), str(Path(__file__).resolve()), "--worker", line, *arguments[1:]]
+        codes.append(subprocess.run(command, env=environment, check=False).returncode)
+    return max(codes)
+
+
+def make_environment(line: str) -> Path:
+    """The interpreter of an environment with pyspark of that line and what counting needs."""
+    python = HOME / line / "venv" / "bin" / "python"
+    done = HOME / line / "venv" / ".done"
+    if not done.exists():
+        uv = find_uv()
+        print(f"calibrate: making an environment for Spark {line}", file=sys.stderr)
+        subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(HOME / line / "venv")], check=True)
+        packages = [LINES[line].spark, "pyarrow>=18,<25", "setuptools"]
+        subprocess.run([uv, "pip", "install", "-q", "--python", str(python), *packages], check=True)
+        done.touch()
+    return python
+
+
+def find_uv() -> str:
+    beside = ROOT / ".venv" / ".uv" / "bin" / "uv"
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if not found:
+        raise SystemExit("calibrate: uv is needed to make the environments. Next: make setup")
+    return found
+
+
+def restart_here(line: str, names: list[str]) -> int:
+    """Runs inside the line's environment."""
+    from calibration import matrix
+    from calibration_shapes import SHAPES
+    from restart_lab import Lab, restart_cases
+
+    folder = HOME / line / "lab"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shapes = [shape for shape in SHAPES if not names or any(name in shape.name for name in names)]
+    spark = make_session(line)
+    begin = time.monotonic()
+    cases = restart_cases(Lab(spark, folder), shapes, line)
+    print(matrix(cases, f"{line} ({spark.version})"))
+    print(f"{time.monotonic() - begin:.0f} s")
+    spark.stop()
+    return 1 if any(case.falsely_safe for case in cases) else 0
+
+
+def make_session(line: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    from surestart.jars import resolve_jars
+    from surestart.java import find_java, launcher_home
+
+    jars = resolve_jars((LINES[line].delta,))
+    os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.warehouse.dir": str(HOME / line / "warehouse"),
+    }
+    builder = SparkSession.builder.master("local[2]").appName(f"calibrate {line}")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

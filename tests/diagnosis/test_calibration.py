@@ -1,0 +1,48 @@
+"""The bar: over fifty damaged checkpoints really restarted, and not one of them was called safe and then lost,
+duplicated or failed. The whole matrix is printed; `make calibrate` does the same on Spark 3.5, 4.1 and 4.2."""
+
+from __future__ import annotations
+
+import pytest
+from calibration import Case, describe, matrix
+from calibration_shapes import FAST
+from pyspark.sql import SparkSession
+from restart_lab import Lab, restart_cases
+
+
+@pytest.fixture(scope="module")
+def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    lab = Lab(spark, tmp_path_factory.mktemp("lab"))
+    return restart_cases(lab, FAST, ".".join(spark.version.split(".")[:2]))
+
+
+def test_no_damaged_checkpoint_is_called_safe_and_then_goes_wrong(
+    cases: list[Case], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with capsys.disabled():
+        print("\n" + matrix(cases, "4.0"))
+    assert len(cases) >= 40
+    assert [case.shape.name for case in cases if case.falsely_safe] == []
+
+
+def test_every_start_does_what_was_predicted(cases: list[Case]) -> None:
+    wrong = {case.shape.name: describe(case) for case in cases if not case.start_as_predicted}
+    assert wrong == {}
+
+
+def test_undamaged_checkpoints_are_called_safe(cases: list[Case]) -> None:
+    """A doctor that calls everything unsafe would pass the test above."""
+    healthy = {case.shape.name: case.prediction.verdict.value for case in cases if case.shape.name in HEALTHY}
+    assert healthy == dict.fromkeys(HEALTHY, "safe")
+
+
+HEALTHY = ("nothing", "in flight", "stateful: nothing", "stateful: in flight")
+
+
+def test_shapes_that_go_wrong_without_an_error_are_called_unsafe(cases: list[Case]) -> None:
+    """Rows lost or doubled by a start that reports success: what nothing but the doctor would notice."""
+    silent = [case for case in cases if not case.went_well and not case.outcomes[-1].failed]
+    assert len(silent) >= 5
+    assert {case.shape.name: case.prediction.verdict.value for case in silent} == {
+        case.shape.name: "unsafe" for case in silent
+    }
