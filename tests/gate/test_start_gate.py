@@ -32,7 +32,6 @@ from surestart.stage import Stage
 from tests.foundation.rows import account, land
 
 RAW = build_stages({})[0]
-TABLES = ("sensor_raw",)
 
 
 def checkpoint_of(environment: Environment) -> Path:
@@ -151,7 +150,7 @@ def test_another_query_at_the_same_folder_is_refused_through_a_link(spark: Any, 
 def test_an_unsafe_change_of_the_code_is_refused(spark: Any, stood: Environment, changed: Stage) -> None:
     error = refusal(spark, stood, changed)
     assert isinstance(error, Refused)
-    assert "CHANGED" in error.code or error.code == "CHANGE_UNSAFE"
+    assert "CHANGED" in error.code or "CHANGE_UNSAFE" in error.what
 
 
 def test_what_cannot_be_told_starts_only_when_accepted_and_the_history_says_so(spark: Any, stood: Environment) -> None:
@@ -227,7 +226,7 @@ def test_a_history_that_cannot_be_written_does_not_fail_the_stream(
     said = capsys.readouterr().err
     assert "HistoryNotWritten" in said
     assert [line.split(":")[0] for line in said.splitlines()[1:4]] == ["Meaning", "Next", "Do not"]
-    assert account(stood).faults == {"raw: lost": 0} or "raw: lost" not in account(stood).faults
+    assert not {"raw: lost", "raw: duplicated"} & account(stood).faults.keys()
 
     # The next run that can write it does so.
     runs.unlink()

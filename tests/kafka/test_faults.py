@@ -10,8 +10,8 @@ from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.diagnosis.finding import Severity
-from surestart.errors import SurestartError
-from surestart.runner import processing_time, run_stage
+from surestart.errors import Refused, SurestartError
+from surestart.runner import processing_time, run_stage, run_ungated
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_findings import check_positions, check_topic_identity
@@ -94,8 +94,11 @@ def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark
     assert f"{topic}-1: 2 from 10" in found[0].evidence
 
     # Started all the same, Spark stops too, and nothing of the batch is in the table.
-    with pytest.raises(SurestartError) as stopped:
+    with pytest.raises(SurestartError) as refused:
         run_stage(spark, environment, stage)
+    assert refused.value.code == "KafkaRecordsLost"
+    with pytest.raises(SurestartError) as stopped:
+        run_ungated(spark, environment, stage)
     assert f"Could not read records in offset [10, 30) for topic partition {topic}-0" in str(stopped.value.__cause__)
     assert raw_rows(spark, environment) == before
 
@@ -129,7 +132,11 @@ def test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_no
     assert grown.topic_id in found[0].evidence
     # By offsets alone nothing is wrong, and Spark goes by offsets alone: ten records of the new topic are never read.
     assert check_positions(grown, offsets) == ()
-    run_stage(spark, environment, stage)
+    # The start gate goes by the id that the first run has recorded.
+    with pytest.raises(Refused) as refused:
+        run_stage(spark, environment, stage)
+    assert refused.value.code == "KafkaTopicReplaced"
+    run_ungated(spark, environment, stage)
     read = raw_rows(spark, environment)
     assert sum(count for row, count in read.items() if row in other) == 5
     assert other.total() == 15

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, UsageError
+from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
+from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
 from surestart.report.run_table import run_table
 
@@ -33,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CODE",
         help="start although this finding cannot be decided by evidence; kept in the history",
     )
+    parser.add_argument(
+        "--log", choices=("text", "json"), default="text", help="json: one object per line on stderr, for jobs"
+    )
     parser.add_argument("--no-count", action="store_true", help="leave out the independent count at the end")
     parser.add_argument("--ui", action="store_true", help="open Spark's own web page on 127.0.0.1:4040")
 
@@ -52,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     check_writable(environment)
     if pipeline.prepare:
         pipeline.prepare(environment, settings)
-    lines = ProgressLines(sys.stderr)
+    lines = JsonLog(sys.stderr) if args.log == "json" else ProgressLines(sys.stderr)
     lines.note("starting Spark")
     from surestart.session import session
 
@@ -60,7 +64,12 @@ def run(args: argparse.Namespace) -> int:
     runs: list[StageRun] = []
     for stage in stages:
         lines.begin(environment.query_name(stage.name))
-        done = run_stage(spark, environment, stage, trigger=trigger, on_progress=lines.batch, accept=args.accept)
+        try:
+            done = run_stage(spark, environment, stage, trigger=trigger, on_progress=lines.batch, accept=args.accept)
+        except SurestartError as error:
+            if isinstance(lines, JsonLog):
+                lines.error(error)
+            raise
         lines.end(done)
         runs.append(done)
     account = None

@@ -347,13 +347,20 @@ def _more(findings: Sequence[Finding]) -> str:
 
 def _not_written(stage: str, environment: Environment, problem: Exception) -> SurestartError:
     return SurestartError(
-        f"the run of {stage} is not in the history: {str(problem).strip().splitlines()[0][:300] or type(problem)}",
+        f"the run of {stage} is not in the history: {_first_line(problem)}",
         meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The next start knows "
         "less of this one.",
         next=f"surestart history {stage} -e {environment.name}",
         do_not="run the stage again for the sake of the history.",
         code="HistoryNotWritten",
     )
+
+
+def _first_line(problem: Exception) -> str:
+    lines = [line.strip(" :") for line in str(problem).splitlines() if line.strip()]
+    # Py4J names its own object first, and the error on the next line.
+    told = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return told[0][:300] if told else type(problem).__name__
 
 
 def _now() -> int:

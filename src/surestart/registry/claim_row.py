@@ -31,14 +31,12 @@ def claim_by_row(
 
     runs: what was read before the decision to start; a claim made since then has their newest epoch + 1 as well.
     """
-    from pyspark.errors import PySparkException
-
     epoch = 1 + max((run.epoch or 0 for run in runs if run.query == record.query), default=0)
     ours = replace(record, epoch=epoch)
-    failure: PySparkException | None = None
+    failure: Exception | None = None
     try:
         append_runs(spark, environment, (ours,), transaction=(f"claim:{record.query}", epoch))
-    except PySparkException as problem:
+    except Exception as problem:  # noqa: BLE001  Delta's conflict reaches Python under different types.
         # Whether it was the other driver's commit, the read below tells; if nobody won, it was something else.
         failure = problem
     owner = next((run for run in read_runs(environment, spark, record.query) if run.epoch == epoch), None)

@@ -1,0 +1,75 @@
+"""One JSON object per line on stderr, for jobs whose log is read by a machine: `surestart run … --log json`.
+
+    {"at": "2026-11-18T14:02:11.482Z", "event": "batch", "query": "sensor-raw-ingest", "batch": 3, "rows": 20000, …}
+
+Events: note, start, batch, end, error. A field is left out rather than null.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from surestart.errors import SurestartError
+    from surestart.runner import BatchProgress, StageRun
+
+
+class JsonLog:
+    """Takes the place of ProgressLines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._query = ""
+
+    def note(self, text: str) -> None:
+        self._write("note", text=text)
+
+    def begin(self, query: str) -> None:
+        self._query = query
+        self._write("start")
+
+    def batch(self, progress: BatchProgress) -> None:
+        self._write(
+            "batch",
+            batch=progress.batch,
+            rows=progress.rows,
+            seconds=round(progress.seconds, 3),
+            phases_ms=dict(progress.report.get("durationMs") or {}),
+        )
+
+    def end(self, run: StageRun) -> None:
+        self._write(
+            "end",
+            query_id=run.query_id,
+            batches=run.batches,
+            rows=run.rows,
+            seconds=round(run.seconds, 3),
+            first_batch=run.first_batch,
+            last_batch=run.last_batch,
+            replayed=run.replayed,
+        )
+
+    def error(self, error: SurestartError) -> None:
+        self._write(
+            "error",
+            code=error.code,
+            exit_code=error.exit_code,
+            what=error.what,
+            meaning=error.meaning,
+            next=error.next,
+            do_not=error.do_not,
+        )
+
+    def clear(self) -> None:
+        """Nothing to clear: there is no live line."""
+
+    def _write(self, event: str, **fields: Any) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        body: dict[str, Any] = {"at": at, "event": event, "query": self._query}
+        body.update(fields)
+        kept = {name: value for name, value in body.items() if value not in (None, "")}
+        # One write per line: two stages' processes may share a log.
+        self._stream.write(json.dumps(kept, default=str) + "\n")
+        self._stream.flush()
