@@ -1,0 +1,123 @@
+"""Whether an owner is alive: known on this host, asked of its job, else only silence tells."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from surestart.diagnosis.commands import Commands
+from surestart.errors import EXIT_CANNOT_TELL, CannotTell, Refused
+from surestart.gate.find_owner import OWNER_UNKNOWN, refuse_live_owner
+from surestart.gate.owner import GRACE, Life, judge_owner
+from surestart.registry.process_facts import read_git_commit, read_process_start
+from surestart.registry.run_record import ENDED, RunRecord, merge_events, read_record
+from surestart.report.json_log import JsonLog
+from surestart.runner import StageFailed
+
+NOW = 1_800_000_000_000
+HERE = RunRecord(
+    run_id="a",
+    query="q",
+    environment="prod",
+    checkpoint="/nowhere/q",
+    host=socket.gethostname(),
+    pid=os.getpid(),
+    process_started=read_process_start(os.getpid()),
+    started_at=NOW - 1000,
+)
+
+
+def other(**values: object) -> RunRecord:
+    return RunRecord(**{**HERE.as_dict(), "host": "elsewhere", "process_started": "b/n/1", **values})  # type: ignore[arg-type]
+
+
+def judged(run: RunRecord, activity: int | None = None, state: str = "") -> Life:
+    return judge_owner(run, now=NOW, last_activity=activity, job_state=lambda job: state).life
+
+
+def test_a_process_of_this_host_is_known() -> None:
+    boot, space, ticks = HERE.process_started.split("/")
+    assert judged(HERE) is Life.ALIVE
+    # The same process id, given out again.
+    assert judged(RunRecord(**{**HERE.as_dict(), "process_started": f"{boot}/{space}/{int(ticks) + 1}"})) is Life.DEAD
+    assert judged(RunRecord(**{**HERE.as_dict(), "process_started": f"00000000/{space}/{ticks}"})) is Life.DEAD
+    # Another container: its process ids mean nothing here.
+    assert judged(RunRecord(**{**HERE.as_dict(), "process_started": f"{boot}/1/{ticks}"})) is Life.UNKNOWN
+
+
+def test_another_host_is_asked_through_its_job_and_else_by_its_silence() -> None:
+    run = other(job_run="7")
+    assert judged(run, state="RUNNING") is Life.ALIVE
+    assert judged(run, state="TERMINATED") is Life.DEAD
+    assert judged(run) is Life.UNKNOWN
+    long_ago = other(started_at=NOW - 10 * GRACE)
+    assert judged(long_ago) is Life.DEAD
+    assert judged(long_ago, activity=NOW - GRACE + 1) is Life.UNKNOWN
+    assert judged(long_ago, activity=NOW - GRACE - 1) is Life.DEAD
+
+
+def owner_of(runs: Sequence[RunRecord], *accept: str) -> RunRecord:
+    mine = RunRecord(run_id="mine", query="q", environment="prod")
+    return refuse_live_owner(mine, runs, accept, Commands("q", "prod"))
+
+
+def test_a_claim_by_row_is_refused_followed_or_asked_about() -> None:
+    import time
+
+    now = int(time.time() * 1000)
+    assert owner_of([]).taken_over == ""
+    assert owner_of([other(outcome="finished", event=ENDED)]).taken_over == ""
+    with pytest.raises(Refused, match="q is running already"):
+        owner_of([HERE])
+    with pytest.raises(CannotTell, match="whether it is alive cannot be") as asked:
+        owner_of([other(started_at=now)])
+    assert (asked.value.exit_code, asked.value.code) == (EXIT_CANNOT_TELL, OWNER_UNKNOWN)
+    accepted = owner_of([other(started_at=now)], OWNER_UNKNOWN)
+    assert (accepted.accepted, "run a (" in accepted.taken_over) == ((OWNER_UNKNOWN,), True)
+    assert "nothing was heard of it" in owner_of([other(started_at=now - 2 * GRACE)]).taken_over
+    # Another environment's run of the same name is not this one's owner.
+    assert owner_of([other(environment="dev", started_at=now)]).taken_over == ""
+
+
+def test_what_ended_counts_over_what_started_in_any_order() -> None:
+    started, ended = other(), other(event=ENDED, outcome="failed")
+    assert merge_events([started, ended]) == merge_events([ended, started]) == (ended,)
+
+
+def test_a_record_survives_its_row_and_its_note() -> None:
+    run = other(accepted=("A",), sinks={"t": "1"}, metrics=({"batch": 0},), last_batch=3, declaration={"a": [1]})
+    assert read_record(run.as_columns()) == run
+    without_metrics = RunRecord(**{**run.as_dict(), "metrics": ()})
+    assert read_record(json.loads(json.dumps(run.as_note()))) == without_metrics
+    assert read_record({"run_id": "x", "pid": "7", "sinks": "{", "later_column": 1}) == RunRecord(run_id="x")
+    assert read_record({"pid": 7}) is None
+
+
+def test_the_json_log_is_one_object_per_line_without_nulls() -> None:
+    stream = io.StringIO()
+    log = JsonLog(stream)
+    log.begin("sensor-raw-ingest")
+    log.error(StageFailed("it\nbroke", meaning="m", next="n", code="C"))
+    start, error = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (start["event"], start["query"]) == ("start", "sensor-raw-ingest")
+    assert (error["event"], error["code"], error["what"], error["exit_code"]) == ("error", "C", "it\nbroke", 5)
+    assert "do_not" not in error
+
+
+def test_the_commit_is_read_from_a_working_copy(tmp_path: object) -> None:
+    from pathlib import Path
+
+    git = Path(str(tmp_path)) / ".git"
+    git.mkdir()
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    assert read_git_commit(git.parent / "src") == ""
+    (git / "packed-refs").write_text(f"# pack-refs\n{'a' * 40} refs/heads/main\n")
+    assert read_git_commit(git.parent / "src") == "a" * 40
+    (git / "refs" / "heads").mkdir(parents=True)
+    (git / "refs" / "heads" / "main").write_text("b" * 40 + "\n")
+    assert read_git_commit(git.parent / "src") == "b" * 40
