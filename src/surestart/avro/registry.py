@@ -1,0 +1,136 @@
+"""A schema registry with Confluent's API, asked with the standard library alone.
+
+    GET /schemas/ids/7                      {"schema": "…", "schemaType": "AVRO"}        404, 40403: no such id
+    GET /subjects/sensor-value/versions/latest   {"id": 7, "version": 3, "schema": "…"}  404, 40401: no such subject
+    GET /subjects                           ["sensor-value", …]
+
+Credentials stand in a secret scope or in SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from base64 import b64encode
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any
+
+from surestart.avro.schemas import WriterSchema, checked, unknown
+from surestart.errors import CannotTell, UsageError
+from surestart.sources.kafka_security import SecretPlace
+
+REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
+ENVIRONMENT = SecretPlace(prefix="SURESTART_")
+_NO_SUCH_ID = 40403
+_NO_SUCH_SUBJECT = (40401, 40402)
+
+
+@dataclass(frozen=True)
+class LatestSchema:
+    subject: str
+    id: int
+    version: int
+    text: str
+
+
+@dataclass(frozen=True)
+class RegistryResolver:
+    url: str
+    security: SecretPlace = ENVIRONMENT
+    timeout_seconds: float = 10
+
+    def __post_init__(self) -> None:
+        parts = urllib.parse.urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            # Not repeated: it may have a password in it.
+            raise UsageError(
+                "the schema registry's URL is not http(s)://host[:port][/path] without user, password and query",
+                meaning="It is printed in logs and errors, so credentials have no place in it.",
+                next="surestart run deserialize --set registry=https://registry.example.com",
+                do_not="put the password into the URL: SURESTART_REGISTRY_USERNAME and _PASSWORD are for it.",
+                code="RegistryUrl",
+            )
+
+    def read_schema(self, schema_id: int) -> WriterSchema:
+        found = self._get(f"/schemas/ids/{schema_id}", missing=(_NO_SUCH_ID,))
+        if found is None:
+            return unknown(schema_id)
+        text = found.get("schema") if isinstance(found, dict) else None
+        if not isinstance(text, str):
+            raise self._out_of_reach(f"/schemas/ids/{schema_id}", "the answer has no schema in it")
+        return checked(schema_id, text, str(found.get("schemaType") or "AVRO"), bool(found.get("references")))
+
+    def read_latest(self, subject: str) -> LatestSchema | None:
+        """The newest schema of a subject; None when the registry says that there is none."""
+        path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest"
+        found = self._get(path, missing=_NO_SUCH_SUBJECT)
+        if found is None:
+            return None
+        try:
+            return LatestSchema(subject, int(found["id"]), int(found["version"]), str(found["schema"]))
+        except (KeyError, TypeError, ValueError):
+            raise self._out_of_reach(path, "the answer has no id, version and schema in it") from None
+
+    def read_subjects(self) -> tuple[str, ...]:
+        found = self._get("/subjects", missing=())
+        if not isinstance(found, list):
+            raise self._out_of_reach("/subjects", "the answer is no list")
+        return tuple(str(subject) for subject in found)
+
+    def _get(self, path: str, missing: tuple[int, ...]) -> Any | None:
+        request = urllib.request.Request(
+            self.url.rstrip("/") + path,
+            headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json", **self._authorization()},
+        )
+        try:
+            with _OPENER.open(request, timeout=self.timeout_seconds) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                code = _error_code(error.read())
+            # Only the registry's own word counts: a wrong path or a proxy says 404 as well.
+            if error.code == 404 and code in missing:
+                return None
+            raise self._out_of_reach(path, f"HTTP {error.code}" + (f", error {code}" if code else "")) from None
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise self._out_of_reach(path, f"{type(error).__name__}: {reason}") from None
+
+    def _authorization(self) -> dict[str, str]:
+        values = self.security.read(REGISTRY_KEYS).values
+        if "registry-token" in values:
+            return {"Authorization": f"Bearer {values['registry-token']}"}
+        if "registry-username" in values:
+            pair = f"{values['registry-username']}:{values.get('registry-password', '')}"
+            return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        return {}
+
+    def _out_of_reach(self, path: str, reason: str) -> CannotTell:
+        return CannotTell(
+            f"the schema registry {self.url} did not answer {path}: {reason}",
+            meaning="Which schema the records were written with is not known. The batch was not written and will be "
+            "tried again; no record was quarantined for it.",
+            next=f"curl -sS {self.url.rstrip('/')}/subjects",
+            do_not="take the records for broken: without the registry none of them can be judged.",
+            code="RegistryOutOfReach",
+        )
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib sends the Authorization header along to wherever a redirect points."""
+
+    def redirect_request(self, *arguments: Any, **options: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _error_code(body: bytes) -> int:
+    try:
+        return int(json.loads(body)["error_code"])
+    except (ValueError, KeyError, TypeError):
+        return 0

@@ -1,0 +1,106 @@
+"""Asking for schemas: an unknown id is an answer, everything else that goes wrong is "cannot tell"."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from surestart.avro.registry import RegistryResolver
+from surestart.avro.schemas import FolderResolver, resolve
+from surestart.errors import CannotTell, UsageError
+from surestart.local.kafka_configuration import free_ports
+
+SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
+CANARY = "canary-r3gistry"
+
+
+def test_the_three_endpoints_are_understood(registry):
+    registry.register(7, SCHEMA, "sensor-value")
+    asked = RegistryResolver(registry.url)
+    assert asked.read_schema(7).parsed == SCHEMA
+    assert asked.read_schema(8).problem == "schema id 8 is unknown"
+    latest = asked.read_latest("sensor-value")
+    assert latest is not None
+    assert (latest.id, latest.version) == (7, 1)
+    assert asked.read_latest("nothing") is None
+    assert asked.read_subjects() == ("sensor-value",)
+
+
+def test_a_schema_is_asked_for_once_and_an_unknown_one_again_each_time(registry):
+    registry.register(7, SCHEMA)
+    asked = RegistryResolver(registry.url)
+    for _ in range(3):
+        assert resolve(asked, 7).problem == ""
+        assert resolve(asked, 9).problem == "schema id 9 is unknown"
+    assert registry.asked == {"/schemas/ids/7": 1, "/schemas/ids/9": 3}
+    registry.register(9, SCHEMA)
+    assert resolve(asked, 9).parsed == SCHEMA
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+def test_an_answer_that_is_not_the_registrys_verdict_is_cannot_tell(registry, status):
+    """A wrong address, a proxy, a missing right: quarantining for it would throw every record out."""
+    registry.fails_with = status
+    with pytest.raises(CannotTell, match=f"HTTP {status}"):
+        RegistryResolver(registry.url).read_schema(7)
+
+
+def test_an_unreachable_registry_and_a_wrong_path_are_cannot_tell(registry):
+    with pytest.raises(CannotTell, match="Connection refused"):
+        RegistryResolver(f"http://127.0.0.1:{free_ports().plain}").read_schema(7)
+    with pytest.raises(CannotTell, match="HTTP 404"):
+        RegistryResolver(registry.url + "/wrong/path").read_schema(7)
+
+
+def test_credentials_are_sent_and_appear_in_no_error(registry, monkeypatch):
+    registry.protect("sensor", CANARY)
+    registry.register(7, SCHEMA)
+    asked = RegistryResolver(registry.url)
+    with pytest.raises(CannotTell, match="HTTP 401"):
+        asked.read_schema(7)
+    monkeypatch.setenv("SURESTART_REGISTRY_USERNAME", "sensor")
+    monkeypatch.setenv("SURESTART_REGISTRY_PASSWORD", CANARY)
+    assert asked.read_schema(7).problem == ""
+    registry.fails_with = 500
+    with pytest.raises(CannotTell) as error:
+        asked.read_schema(8)
+    sent = registry.seen_authorization[-1]
+    assert sent is not None
+    for told in (str(error.value), repr(asked), repr(pickle.dumps(asked))):
+        assert CANARY not in told
+        assert sent.split()[1] not in told
+    with pytest.raises(UsageError) as refused:
+        RegistryResolver(f"http://sensor:{CANARY}@registry:8081")
+    assert CANARY not in str(refused.value)
+
+
+def test_a_redirect_gets_no_credentials(registry, other_registry, monkeypatch):
+    monkeypatch.setenv("SURESTART_REGISTRY_TOKEN", CANARY)
+    other_registry.register(7, SCHEMA)
+    registry.redirects_to = other_registry.url
+    with pytest.raises(CannotTell, match="HTTP 302"):
+        RegistryResolver(registry.url).read_schema(7)
+    assert registry.seen_authorization == [f"Bearer {CANARY}"]
+    assert other_registry.seen_authorization == []
+
+
+def test_schemas_that_cannot_be_used_say_why(registry):
+    registry.register(1, "message R {}", schemaType="PROTOBUF")
+    registry.register(2, SCHEMA, references=[{"name": "x", "subject": "y", "version": 1}])
+    registry.register(3, "{not json")
+    asked = RegistryResolver(registry.url)
+    assert [asked.read_schema(number).problem for number in (1, 2, 3)] == [
+        "schema 1 is PROTOBUF, not Avro",
+        "schema 2 refers to other schemas, which is not supported",
+        "schema 3 is not JSON",
+    ]
+
+
+def test_a_folder_of_schemas_answers_like_a_registry(tmp_path):
+    (tmp_path / "7.avsc").write_text('{"type": "record", "name": "R", "fields": []}')
+    asked = FolderResolver(str(tmp_path))
+    assert asked.read_schema(7).parsed["name"] == "R"
+    assert asked.read_schema(8).problem == "schema id 8 is unknown"
+    with pytest.raises(CannotTell, match="no such folder"):
+        FolderResolver(str(tmp_path / "none")).read_schema(7)
