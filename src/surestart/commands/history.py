@@ -8,6 +8,7 @@ import sys
 import time
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.commands.doctor import given_options
 from surestart.errors import EXIT_FINE
 
 
@@ -37,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(history_object(environment, runs, states), indent=2) + "\n")
     else:
-        sys.stdout.write(render_history(environment, runs, states, int(time.time() * 1000)))
+        sys.stdout.write(render_history(environment, runs, states, int(time.time() * 1000), given_options(args)))
     return EXIT_FINE

@@ -20,9 +20,9 @@ from surestart.report.labelled import labelled
 
 
 def render_history(
-    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int
+    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: str = ""
 ) -> str:
-    return "\n".join(_lines(environment, runs, states, now)) + "\n"
+    return "\n".join(_lines(environment, runs, states, now, options)) + "\n"
 
 
 def history_object(
@@ -39,14 +39,14 @@ def history_object(
 
 
 def _lines(
-    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int
+    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: str
 ) -> Iterator[str]:
     yield f"{environment.pipeline} · {environment.name}"
     yield ""
     if not runs:
         yield "No run is recorded yet."
         yield ""
-        yield f"Next: surestart run all -e {environment.name}"
+        yield f"Next: surestart run all -e {environment.name} {options}".rstrip()
         return
     width = max(len(inert(run.stage, 20)) for run in runs)
     yield f"  {'started (UTC)':<16}  {'stage':<{width}}  {'batches':<11}  {'rows':>11}  {'took':>6}  how it ended"
@@ -62,7 +62,7 @@ def _lines(
         if run.run_id in states:
             yield from labelled("owner", inert(f"{describe_owner(run)}: {states[run.run_id].why}", 300), indent=6)
     yield ""
-    yield f"Next: surestart doctor -e {environment.name}"
+    yield f"Next: surestart doctor -e {environment.name} {options}".rstrip()
 
 
 def _ending(run: RunRecord, state: OwnerState | None) -> str:
