@@ -97,18 +97,30 @@ def test_a_part_that_is_missing_makes_the_whole_checkpoint_none(tables: Path) ->
         read_delta_log(str(tables / "multipart"))
 
 
-def test_a_sidecar_outside_of_the_table_is_not_read(tables: Path) -> None:
+@pytest.mark.parametrize("path", ["../../../../etc/passwd", "x/../../../../etc/passwd", "/etc/passwd", ".hidden"])
+def test_a_sidecar_outside_of_the_table_is_not_read(tables: Path, path: str) -> None:
     folder = tables / "v2-json" / "_delta_log"
     for file in folder.glob("0*.checkpoint.*.json"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         for line in lines:
             if "sidecar" in line:
-                line["sidecar"]["path"] = "../../../../etc/passwd"
+                line["sidecar"]["path"] = path
         file.write_text("\n".join(json.dumps(line) for line in lines))
     (folder / f"{0:020d}.json").unlink()
 
     with pytest.raises(CannotTell, match="outside of _sidecars"):
         read_active_files(str(tables / "v2-json"))
+
+
+def test_a_commit_missing_behind_the_newest_checkpoint_is_not_passed_over(tables: Path) -> None:
+    folder = tables / "classic" / "_delta_log"
+    newest = max(int(file.name[:20]) for file in folder.glob("0*.checkpoint.parquet"))
+    last = max(int(file.stem) for file in folder.glob("0*.json"))
+    assert newest < last - 1
+    (folder / f"{last - 1:020d}.json").unlink()
+
+    with pytest.raises(CannotTell, match="cannot be rebuilt"):
+        read_delta_log(str(tables / "classic"))
 
 
 def test_table_history_tells_the_same_last_batch_as_the_log(tables: Path) -> None:

@@ -97,6 +97,14 @@ def test_a_change_against_the_last_run_is_classified_by_the_guides_rule(
         assert all(change.rule.endswith(".") for change in changes)
 
 
+def test_a_change_is_named_by_what_changed(tmp_path: Path) -> None:
+    before = registered(sources=(KAFKA,), sinks=(replace(APPEND, step="late"),), output_mode="update")
+
+    changes = classify_changes(stage(), checkpoint(tmp_path), before)
+
+    assert [change.what for change in changes] == ["kind of source 0", "identity of sink 0", "output mode"]
+
+
 def test_the_checkpoint_alone_shows_another_number_and_kind_of_sources(tmp_path: Path) -> None:
     held = checkpoint(tmp_path)
 
