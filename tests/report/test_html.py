@@ -341,6 +341,11 @@ def test_inspect_writes_the_page_with_durations_from_a_file(tmp_path: Path, busy
     assert "How long batches took: at most 2.08 s, batch 44." in read_page(out.read_text()).text
 
 
+def test_a_page_that_cannot_be_written_is_a_message_and_no_traceback(tmp_path: Path, busy: Path, capsys) -> None:
+    assert main(["inspect", str(busy), "--sink", "none", "--html", str(tmp_path / "none/page.html")]) == 2
+    assert "the page cannot be written to" in capsys.readouterr().err
+
+
 def test_doctor_puts_every_stage_on_one_page_with_ids_of_their_own(tmp_path: Path, capsys) -> None:
     root = tmp_path / "root"
     make_busy(root / "checkpoints/sensor-raw-ingest")
@@ -359,3 +364,17 @@ def test_doctor_puts_every_stage_on_one_page_with_ids_of_their_own(tmp_path: Pat
     assert links <= set(ids)
     headings = [int(element.name[1]) for element in page.all("h1", "h2", "h3", "h4")]
     assert all(below - above <= 1 for above, below in pairwise(headings))
+
+
+def test_a_delta_sources_lag_is_counted_in_versions(tmp_path: Path, capsys) -> None:
+    """The position stands before version 13 of a table whose newest version is 20: 13 to 20 are unread."""
+    root = tmp_path / "root"
+    position = {"sourceVersion": 1, "reservoirId": "T", "reservoirVersion": 13, "index": -1, "isStartingVersion": False}
+    make_checkpoint(root / "checkpoints/sensor-deserialize", source=lambda batch: compact(position))
+    make_table(root / "tables/sensor_raw", 19)
+    out = tmp_path / "page.html"
+    main(["doctor", "deserialize", "-e", "local", "--root", str(root), "--html", str(out)])
+
+    rows = dict(read_page(out.read_text()).by_id("s0-source-0-table").rows())
+    assert (rows["Table's newest version"], rows["Lag in versions"]) == ("20", "8")
+    assert rows["How that is known"].startswith("Asked at ")

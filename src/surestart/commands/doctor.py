@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
             sys.stdout.write("\n" + render_inspection(diagnoses[0].inspection))
     if args.html:
         from surestart.diagnosis.ask_ends import read_ends
+        from surestart.report.html import write_page
         from surestart.report.progress_history import read_progress_file
         from surestart.report.stages_html import render_stages_html
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             ends=[read_ends(stage, diagnosis) for stage, diagnosis in zip(stages, diagnoses, strict=True)],
             progress=read_progress_file(args.progress) if args.progress else (),
         )
-        Path(args.html).write_text(page, encoding="utf-8")
+        write_page(args.html, page)
         sys.stderr.write(f"Page: {args.html}\n")
     if args.bundle:
         from surestart.report.evidence_bundle import write_bundle

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from surestart.diagnosis.finding import EXIT_CODES
 from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES
@@ -38,11 +37,11 @@ def run(args: argparse.Namespace) -> int:
 
     inspection = inspect_checkpoint(args.path, sinks=tuple(args.sink), spark=args.spark)
     if args.html:
-        from surestart.report.html import render
+        from surestart.report.html import render, write_page
         from surestart.report.progress_history import read_progress_file
 
         progress = read_progress_file(args.progress) if args.progress else ()
-        Path(args.html).write_text(render(inspection, progress=progress), encoding="utf-8")
+        write_page(args.html, render(inspection, progress=progress))
     if args.json:
         from surestart.report.inspection_json import inspection_json
 

@@ -15,10 +15,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 from surestart.diagnosis.finding import Finding, Verdict, verdict_of
 from surestart.diagnosis.inspection import Inspection
 from surestart.diagnosis.time_text import time_text
+from surestart.errors import UsageError
 from surestart.report.html_chart import patterns
 from surestart.report.html_checkpoint import checkpoint_sections, summary_list
 from surestart.report.html_findings import command, findings_section
@@ -75,6 +77,18 @@ def render_page(page: Page) -> str:
         if len(html.encode()) <= BUDGET:
             return html
     return html
+
+
+def write_page(path: str, html: str) -> None:
+    """The page is at that path, whole; an older one there was replaced."""
+    try:
+        Path(path).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the page cannot be written to {path}: {error.strerror}",
+            meaning="The checkpoint was read, and nothing was changed.",
+            next="surestart inspect PATH --html /tmp/page.html   # a folder that exists and may be written to",
+        ) from error
 
 
 def _now(asked_at: int | None) -> int:

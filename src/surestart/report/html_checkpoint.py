@@ -11,7 +11,7 @@ from surestart.report.html_report import CheckpointReport
 from surestart.report.html_sinks import sinks_section
 from surestart.report.html_sources import sources_section
 from surestart.report.html_state import bytes_text, state_section
-from surestart.report.html_table import table
+from surestart.report.html_table import foldable, table
 from surestart.report.html_words import word
 from surestart.report.inspection_json import inspection_json
 
@@ -113,18 +113,20 @@ def _changes(report: CheckpointReport, prefix: str, level: int, limits: Limits) 
 
 def _confs(report: CheckpointReport, prefix: str, level: int, limits: Limits) -> Markup:
     confs = sorted(report.inspection.checkpoint.confs.items())
+    settings = table(
+        "Settings in the newest planned batch",
+        ["Setting", "Value"],
+        confs,
+        table_id=f"{prefix}confs-table",
+        limit=limits.rows,
+        text_limit=limits.text,
+        left_out="settings",
+        style="names",
+    )
+    many = f"{len(confs):,} setting{'s' if len(confs) != 1 else ''}"
     return join(
         tag("p", None, "A restart uses these, whatever the session says."),
-        table(
-            "Settings in the newest planned batch",
-            ["Setting", "Value"],
-            confs,
-            table_id=f"{prefix}confs-table",
-            limit=limits.rows,
-            text_limit=limits.text,
-            left_out="settings",
-            style="names",
-        ),
+        foldable(many, settings, is_open=len(confs) <= 6),
     )
 
 
