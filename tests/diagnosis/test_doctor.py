@@ -14,8 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from surestart.diagnosis.ask_stages import ask_stage
+from surestart.environment import environment_from_settings
+from surestart.pipelines import load_pipeline
+from surestart.report.evidence_bundle import write_bundle
 from surestart.report.redaction import MARK, redact, secret_values
 from tests.diagnosis.environment_by_hand import IDS, checkpoint, lay_out, table, write_batch
+from tests.diagnosis.stage_values import NOW
 
 
 def doctor(root: Path, *arguments: str, verb: str = "doctor", **variables: str) -> subprocess.CompletedProcess[str]:
@@ -235,13 +240,16 @@ def read_archive(path: Path) -> dict[str, str]:
         return {name: file.read().decode("utf-8", "replace") for name, file in members.items() if file}
 
 
-def test_a_second_bundle_does_not_overwrite_the_first(tmp_path: Path) -> None:
+def test_a_second_bundle_of_the_same_second_does_not_overwrite_the_first(tmp_path: Path) -> None:
     root = lay_out(tmp_path / "root")
+    environment = environment_from_settings("local", "sensor", {"root": str(root)}, environ={})
+    stages = load_pipeline("sensor").build_stages({})
+    diagnoses = [ask_stage(environment, stage, now=NOW) for stage in stages[:1]]
 
-    for _ in range(3):
-        doctor(root, "raw-ingest", "--bundle", str(tmp_path / "out"))
+    paths = [write_bundle(tmp_path / "out", environment, diagnoses) for _ in range(3)]
 
-    assert len(list((tmp_path / "out").iterdir())) == 3
+    assert len(set(paths)) == 3
+    assert sorted(paths) == sorted((tmp_path / "out").iterdir())
 
 
 def test_a_damaged_file_is_in_the_bundle_byte_for_byte(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from surestart.diagnosis.explain import explain
+from surestart.diagnosis.explain import MAX_TEXT, explain
 from surestart.diagnosis.explanations import all_explanations
 from surestart.diagnosis.explanations.explanation import Risk
 from surestart.report.explanation_text import explanation_object, explanation_text
@@ -208,6 +208,12 @@ def test_a_hostile_text_is_bounded_and_shown_inert() -> None:
     assert "\x1b" not in shown
     assert "\u202e" not in shown
     assert len(shown) < 5000
+
+
+def test_of_a_huge_log_the_end_is_explained_and_not_an_error_long_past() -> None:
+    log = "[MALFORMED_LOG_FILE]\n" + "all is well\n" * (MAX_TEXT // 12 + 1) + "batch 3 doesn't exist\n"
+
+    assert [match.explanation.name for match in explain(log).matches] == ["BATCH_DOES_NOT_EXIST"]
 
 
 def test_the_command_reads_an_argument_a_file_and_standard_input_alike(tmp_path: Path) -> None:
