@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from checkpoint_maker import compact, files, kafka, make_checkpoint, rate, write_file_log
 
-from surestart.checkpoint.log_file import EMPTY, TORN
+from surestart.checkpoint.log_file import EMPTY, FORGETFUL, TORN
 from surestart.checkpoint.snapshot import Source, read_checkpoint
 from surestart.checkpoint.source_folder import SourceFolder
 
@@ -83,7 +83,13 @@ def test_a_missing_entry_behind_the_compacted_one_is_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("content", "kind"),
-    [(b"", EMPTY), (b'v1\n{"path":"file:///a', TORN), (b"x", TORN), (b"v1\n" + b"[" * 100_000, TORN)],
+    [
+        (b"", EMPTY),
+        (b'v1\n{"path":"file:///a', TORN),
+        (b"x", TORN),
+        (b"v1", FORGETFUL),
+        (b"v1\n" + b"[" * 100_000, TORN),
+    ],
 )
 def test_a_cut_entry_is_a_fault_and_no_count_is_given(tmp_path: Path, content: bytes, kind: str) -> None:
     root = make_checkpoint(tmp_path, source=files)

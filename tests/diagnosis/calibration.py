@@ -101,7 +101,6 @@ def matrix(cases: Iterable[Case], spark: str) -> str:
 
 def describe(case: Case) -> str:
     return " | ".join(
-        f"{outcome.error[:90] or f'from batch {outcome.first_batch}'}, lost {outcome.lost}, twice "
-        f"{outcome.duplicated}"
+        f"{outcome.error[:90] or f'from batch {outcome.first_batch}'}, lost {outcome.lost}, twice {outcome.duplicated}"
         for outcome in case.outcomes
     )

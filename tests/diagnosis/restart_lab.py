@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LAST = 4
 NEW_FILES = 1
 ROWS = 10
-START_TIMEOUT_S = 120
+START_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True)

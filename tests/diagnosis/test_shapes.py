@@ -191,6 +191,7 @@ CASES: dict[str, tuple[Callable[[int], str], Callable[[Path], object], str, Seve
     "file list behind": (files, drop("sources/0/4"), "FILE_LIST_DAMAGED", UNSAFE),
     "file list with a hole": (files, drop("sources/0/2"), "FILE_LIST_DAMAGED", UNSAFE),
     "file list cut": (files, change("sources/0/3", lambda text: text[:-9]), "FILE_LIST_DAMAGED", UNSAFE),
+    "file list cut to v1": (files, put("sources/0/3", "v1"), "FILE_LIST_DAMAGED", UNSAFE),
     "rate's start time empty": (rate, put("sources/0/0", ""), "SOURCE_NOTES_DAMAGED", UNSAFE),
     "Kafka's initial offsets torn": (kafka, put("sources/0/0", b"\x00v1\n{"), "KAFKA_INITIAL_OFFSETS", ATTENTION),
     "Kafka's initial offsets gone, batch 0 in flight": (

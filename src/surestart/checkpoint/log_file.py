@@ -28,6 +28,8 @@ NOT_A_FILE = "not a file"
 TOO_LARGE = "too large"
 UNREADABLE = "unreadable"
 STALE_CRC = "stale crc"
+# Readable to Spark, and less than it wrote: it goes on as if the missing part had never been.
+FORGETFUL = "forgetful"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from surestart.checkpoint import positions
 from surestart.checkpoint.log_file import (
     EMPTY,
+    FORGETFUL,
     NOT_A_FILE,
     TORN,
     UNREADABLE,
@@ -199,8 +200,8 @@ def _count(storage: Storage, path: str) -> tuple[int, str] | LogFault:
     if not head.startswith(b"v1"):
         return LogFault(path, TORN, "the file source's list does not begin with v1")
     if lines == 0:
-        # Spark takes it for an entry without files and forgets those that were in it; it never writes one.
-        return LogFault(path, TORN, "the file source's list ends after its version line")
+        # Spark never writes such an entry, and takes it for one without files (measured on 4.0).
+        return LogFault(path, FORGETFUL, f"{path} ends after its version line: it names no file")
     try:
         entry = parse_object(tail.decode("utf-8", "replace"), "the last line")
     except FormatError as error:

@@ -314,8 +314,9 @@ def _missing_files(source: Source, checkpoint: Checkpoint) -> str:
     if log is None:
         return f"sources/{source.id} holds no list, and the offsets are at entry {source.end.log_offset}"
     faults = source.folder.faults if source.folder else ()
-    if faults:
-        return faults[0].detail
+    stopping = [fault for fault in faults if fault.kind != log_file.FORGETFUL]
+    if stopping:
+        return stopping[0].detail
     if isinstance(source.start, FilesPosition) and source.start.log_offset > source.end.log_offset:
         return (
             f"the position of source {source.id} moved back from {source.start.log_offset} to {source.end.log_offset}"

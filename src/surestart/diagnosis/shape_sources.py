@@ -227,14 +227,17 @@ def _file_list(source: Source, start: NextStart, commands: Commands) -> Iterator
         )
     elif source.folder and source.folder.faults:
         fault = source.folder.faults[0]
+        forgets = fault.kind == log_file.FORGETFUL
         if fault.kind not in (log_file.UNREADABLE, log_file.TOO_LARGE):
             yield Finding(
                 "FILE_LIST_DAMAGED",
                 Severity.UNSAFE,
                 fault.detail,
-                "The list of files seen is read at every start, which fails.",
+                "Spark reads past it and forgets the files that were in it: they are new again and are read once more."
+                if forgets
+                else "The list of files seen is read at every start, which fails.",
                 commands.plan("replay"),
-                "delete sources/: every file would be new again and be read once more.",
+                "start it." if forgets else "delete sources/: every file would be new again and be read once more.",
             )
 
 
