@@ -11,7 +11,7 @@ import pytest
 # Short runs: the JVM's second compiler costs more than it gives. Child processes and notebook kernels inherit it.
 os.environ.setdefault("SURESTART_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-from surestart.environment import Environment, environment_from_settings  # noqa: E402
+from surestart.environment import Environment, environment_from_settings
 
 
 @pytest.fixture(scope="session")

@@ -24,10 +24,10 @@ def to_readings(raw: DataFrame) -> DataFrame:
 
     text = F.col("payload").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-    parsed = raw.select(
-        "*",
-        F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", options)).alias("message"),
-    )
+    message = F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", options))
+    # A list of one, unpacked: Spark moves a filter on `reason` below a projection, but not below this, and would parse
+    # the text once for every field that the filter looks at. Measured: 220 us a record instead of 8.
+    parsed = raw.select("*", F.explode(F.array(message)).alias("message"))
     return parsed.select(*readings_of(F.col("message"), unreadable(F.col("payload"), F.col("message"))))
 
 
@@ -49,12 +49,11 @@ def readings_of(message: Column, unreadable: Column) -> list[Column]:
     """The columns of a reading from a message struct, judged: used for JSON and Avro alike."""
     from pyspark.sql import functions as F
 
-    time = F.try_to_timestamp(message["reading_time"], F.lit("yyyy-MM-dd'T'HH:mm:ssX"))
+    # The form decides what is a time at all; the cast, which would accept more forms, decides whether the day exists.
+    time = F.when(message["reading_time"].rlike(TIME_FORM), message["reading_time"].try_cast("timestamp"))
     reason = unreadable
     conditions = [(message[name].isNull(), f"schema: {name} is missing") for name in REQUIRED]
-    conditions.append(
-        (~message["reading_time"].rlike(TIME_FORM) | time.isNull(), "schema: reading_time is not an ISO 8601 UTC time")
-    )
+    conditions.append((time.isNull(), "schema: reading_time is not an ISO 8601 UTC time"))
     conditions += [
         (F.isnan(message[name].cast("double")) | ~message[name].between(low, high), f"range: {name}")
         for name, (low, high) in RANGES.items()

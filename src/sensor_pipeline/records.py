@@ -45,7 +45,7 @@ MESSAGE = (
     "temperature DOUBLE, humidity DOUBLE, battery DOUBLE"
 )
 REQUIRED = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
-TIME_FORM = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
+TIME_FORM = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
 
 # What a sensor in a building can measure; anything else is a broken sensor, not weather.
 RANGES = {"temperature": (-60.0, 120.0), "humidity": (0.0, 100.0), "battery": (0.0, 100.0), "revision": (0, 1_000_000)}

@@ -14,7 +14,7 @@ import traceback
 from kafka_client import raw_rows, raw_stage
 
 from surestart.environment import environment_from_settings
-from surestart.runner import run_stage, run_ungated
+from surestart.runner import run_stage
 from surestart.session import local_session
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence

@@ -76,9 +76,8 @@ def _decode_fixed(
 
     branch = _Branch(resolver.schema, reader)
     body = F.col(payload)
-    decoded = df.withColumn("_whole", branch.is_whole(body)).withColumn(
-        value, F.when(F.col("_whole"), branch.decode(body)).otherwise(branch.nothing())
-    )
+    decoded = _computed_once(df, "_whole", branch.is_whole(body))
+    decoded = _computed_once(decoded, value, F.when(F.col("_whole"), branch.decode(body)).otherwise(branch.nothing()))
     why = (
         F.when(F.coalesce(F.length(body), F.lit(0)) == 0, "unreadable: empty")
         .when(~F.col("_whole"), "avro: not one whole record of the schema (truncated, or written with another one)")
@@ -106,12 +105,17 @@ def _decode_confluent(
     for schema_id, branch in branches.items():
         whole = whole.when(F.col("_id") == schema_id, branch.is_whole(body))
         decoded = decoded.when(F.col("_id") == schema_id, branch.decode(body))
-    return (
-        df.withColumn("_whole", whole.otherwise(F.lit(False)))
-        .withColumn(value, decoded)
-        .withColumn(reason, _why(bytes_, schemas, value))
-        .drop("_id", "_whole")
-    )
+    df = _computed_once(df, "_whole", whole.otherwise(F.lit(False)))
+    df = _computed_once(df, value, decoded)
+    return df.withColumn(reason, _why(bytes_, schemas, value)).drop("_id", "_whole")
+
+
+def _computed_once(df: DataFrame, name: str, column: Column) -> DataFrame:
+    """A list of one, unpacked: Spark moves a later filter on `reason` below a projection and would decode each record
+    again for every column that the filter looks at, but it does not move it below this."""
+    from pyspark.sql import functions as F
+
+    return df.select("*", F.explode(F.array(column)).alias(name))
 
 
 def _why(payload: Column, schemas: list[WriterSchema], value: str) -> Column:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("surestart.merge")
 
+_SMALL_BATCH = 5_000
+_RANK = "surestart_rank"
+
 
 @dataclass(frozen=True)
 class DeltaMerge:
@@ -82,8 +85,10 @@ class MergeBatch:
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         spark = batch_df.sparkSession
         query_id = read_query_id(self.context.checkpoint, spark)
-        newest = newest_per_key(batch_df, self.keys, self.order)
-        bounds = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        bounds, size = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
+        rows = batch_df.coalesce(1) if size <= _SMALL_BATCH else batch_df
+        newest = newest_per_key(rows, self.keys, self.order)
         # On Spark Connect temporary views belong to the user's session, which several streams may share.
         view = f"surestart_{self.context.query}_{batch_id}".replace("-", "_")
         newest.createOrReplaceTempView(view)
@@ -138,21 +143,21 @@ class SkippedBatch(RuntimeError):
 
 def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
     """One row per key, the greatest by `order`."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    whole = F.struct(*[F.col(name) for name in rows.columns])
-    rank = F.struct(*[F.col(name) for name in order])
-    newest = rows.groupBy(*keys).agg(F.max_by(whole, rank).alias("row"))
-    return newest.select("row.*")
+    # A window sorts once. max_by over a row of strings cannot be hashed and sorts before and after the shuffle.
+    ranked = Window.partitionBy(*keys).orderBy(*[F.col(name).desc() for name in order])
+    return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).select(*rows.columns)
 
 
-def read_bounds(rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...]) -> list[str]:
-    """Conditions on the target, true for every row that this batch can match, as SQL with literals."""
+def read_bounds(rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...]) -> tuple[list[str], int]:
+    """Conditions on the target, true for every row that this batch can match, as SQL with literals; and how many rows
+    there are."""
     from pyspark.sql import functions as F
 
-    if not partition_by and not bounded_by:
-        return []
-    wanted = [F.collect_set(F.col(name).cast("string")).alias(f"set_{name}") for name in partition_by]
+    wanted = [F.count("*").alias("rows")]
+    wanted += [F.collect_set(F.col(name).cast("string")).alias(f"set_{name}") for name in partition_by]
     for name in bounded_by:
         wanted += [F.min(name).cast("string").alias(f"min_{name}"), F.max(name).cast("string").alias(f"max_{name}")]
     kinds = dict(rows.dtypes)
@@ -166,7 +171,7 @@ def read_bounds(rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tupl
         low, high = row[f"min_{name}"], row[f"max_{name}"]
         if low is not None:
             bounds.append(f"t.`{name}` BETWEEN {_literal(low, kinds[name])} AND {_literal(high, kinds[name])}")
-    return bounds
+    return bounds, row["rows"]
 
 
 @contextmanager
