@@ -1,7 +1,7 @@
 """Whether a system's tables are right. A system that fails is not reported: a fast wrong answer is no result.
 
 everyone    raw rows = records produced; gold = each key once, with its highest revision, as it was really sent
-ours too    raw: each position once; good + quarantined = raw, position by position; gold: the exact winner
+    ours too    raw: each position once; good + quarantined = raw, position by position
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
         expected.json        {"produced": …, "good": …, "keys": …}, written last
 
 expected.parquet holds for each key every reading with the highest revision: two sensors' messages of equal revision are
-told apart by their position only, which not every system keeps. Ours must choose the right one; `check` sees to it.
+told apart by their position only, which not every system keeps. That ours chooses the right one is tested elsewhere.
 """
 
 from __future__ import annotations

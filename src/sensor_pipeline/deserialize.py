@@ -26,7 +26,7 @@ def to_readings(raw: DataFrame) -> DataFrame:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     message = F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", options))
     # A list of one, unpacked: Spark moves a filter on `reason` below a projection, but not below this, and would parse
-    # the text once for every field that the filter looks at. Measured: 220 us a record instead of 8.
+    # the text once for every field that the filter looks at. Measured, not persisted: 220 us of CPU a record, 21 so.
     parsed = raw.select("*", F.explode(F.array(message)).alias("message"))
     return parsed.select(*readings_of(F.col("message"), unreadable(F.col("payload"), F.col("message"))))
 
