@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sensor_pipeline.count import Account, count_rows, read_landed
 from sensor_pipeline.deserialize import to_readings
@@ -16,6 +17,8 @@ from sensor_pipeline.merge_gold import to_gold
 from sensor_pipeline.raw_ingest import to_raw
 from sensor_pipeline.records import KEYS, NEWEST, POSITION, QUARANTINE_COLUMNS, RAW_COLUMNS, READING_COLUMNS
 from sensor_pipeline.simulate import read_truth, write_files
+from surestart.avro.registry import RegistryResolver
+from surestart.avro.schemas import FolderResolver, read_fixed_schema
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.sinks.delta_append import DeltaAppend
@@ -25,7 +28,10 @@ from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_security import SecretPlace
-from surestart.stage import Pipeline, Source, Stage
+from surestart.stage import Pipeline, Source, Stage, Transform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SETTINGS = {
     "source": "files or kafka (default files)",
@@ -36,6 +42,10 @@ SETTINGS = {
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
     "topic": "Kafka topic, when source is kafka",
     "secret_scope": "name of the Databricks secret scope with the Kafka credentials, when source is kafka",
+    "mirror": "true: show the progress in Kafka as the group <env>.<query>.mirror (default false)",
+    "format": "json, confluent (Avro with a schema id in front) or avro (one fixed schema) (default json)",
+    "registry": "URL of a schema registry, or a folder of <id>.avsc files, when format is confluent",
+    "avro_schema": "file with the schema of every record, when format is avro",
 }
 
 
@@ -44,16 +54,18 @@ def raw_ingest(settings: Mapping[str, str]) -> Stage:
 
 
 def deserialize(settings: Mapping[str, str]) -> Stage:
+    transform, per_batch = _decoders(settings)
     return Stage(
         "deserialize",
         DeltaSource("sensor_raw"),
-        to_readings,
+        transform,
         DeltaSplit(
             good="sensor_readings_deserialized",
             good_columns=READING_COLUMNS,
             quarantine="sensor_quarantine",
             quarantine_columns=QUARANTINE_COLUMNS,
             position=POSITION,
+            per_batch=per_batch,
         ),
     )
 
@@ -102,7 +114,10 @@ def prepare(environment: Environment, settings: Mapping[str, str]) -> None:
     write_files(landing, truth_path, readings)
 
 
-def count(environment: Environment, settings: Mapping[str, str]) -> Account:
+def count(environment: Environment, settings: Mapping[str, str]) -> Account | None:
+    """None: the independent count judges JSON records only."""
+    if settings.get("format", "json") != "json":
+        return None
     if settings.get("source", "files") == "kafka":
         from sensor_pipeline.kafka_simulate import read_topic
 
@@ -125,6 +140,37 @@ def _source(settings: Mapping[str, str]) -> Source:
     )
 
 
+def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]:
+    """What decodes on the stream, and what has to see each batch first."""
+    kind = settings.get("format") or "json"
+    if kind == "json":
+        return to_readings, None
+    from sensor_pipeline.deserialize_avro import AvroReadings
+
+    registry, schema = settings.get("registry", ""), settings.get("avro_schema", "")
+    if kind == "avro" and schema:
+        return AvroReadings(read_fixed_schema(schema)), None
+    if kind == "confluent" and registry:
+        secrets = SecretPlace(settings.get("secret_scope", ""), prefix="SURESTART_")
+        by_url = registry.startswith(("http://", "https://"))
+        resolver = RegistryResolver(registry, secrets) if by_url else FolderResolver(registry)
+        return as_it_is, AvroReadings(resolver)
+    needs = {"avro": "avro_schema=reading.avsc", "confluent": "registry=https://registry.example.com"}
+    raise UsageError(
+        f"format {kind!r} needs the setting {needs[kind].partition('=')[0]}"
+        if kind in needs
+        else f"format {kind!r} is not json, confluent or avro",
+        meaning="How the records are written is not known, so all of them would be quarantined.",
+        next=f"surestart run deserialize --set format={kind} --set {needs[kind]}"
+        if kind in needs
+        else "surestart run deserialize --set format=json",
+    )
+
+
+def as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
+
+
 def _kafka(settings: Mapping[str, str]) -> KafkaSource:
     return KafkaSource(
         bootstrap=settings.get("bootstrap") or _local_broker(),
@@ -132,6 +178,7 @@ def _kafka(settings: Mapping[str, str]) -> KafkaSource:
         starting_offsets=settings.get("starting_offsets") or "earliest",
         max_offsets_per_trigger=_number(settings, "max_offsets_per_trigger", 500_000),
         security=SecretPlace(scope=settings.get("secret_scope", "")),
+        mirror=settings.get("mirror", "").lower() == "true",
     )
 
 

@@ -23,6 +23,7 @@ from surestart.interrupt import deferred_interrupt
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.receipts import ReceiptReader
+from surestart.sources.kafka_mirror import mirrored
 from surestart.stage import BatchContext, Stage
 
 if TYPE_CHECKING:
@@ -107,10 +108,11 @@ def run_stage(
     findings that cannot be decided by evidence and that somebody has looked at.
     """
     check_distinct_checkpoints({environment.query_name(stage.name): environment.checkpoint(stage.name)})
-    with pass_gate(spark, environment, stage, accept=accept) as guarded:
+    with pass_gate(spark, environment, stage, accept=accept) as guarded, mirrored(environment, stage) as mirror:
 
         def count(progress: BatchProgress) -> None:
             guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
+            mirror(progress)
             on_progress(progress)
 
         return run_ungated(spark, environment, stage, trigger=trigger, on_progress=count, on_start=guarded.started)

@@ -91,11 +91,12 @@ class Pipeline:
     """The stages of a pipeline in the order in which rows pass through them, and what else the command line may call.
 
     stages(settings) builds them from plain settings (`source=kafka`, `topic=…`); prepare makes sample input when there
-    is none; count compares input and tables row by row and returns a printable account.
+    is none; count compares input and tables row by row and returns a printable account, or None where it cannot judge
+    them.
     """
 
     name: str
     build_stages: Callable[[Mapping[str, str]], tuple[Stage, ...]]
     prepare: Callable[[Environment, Mapping[str, str]], None] | None = None
-    count: Callable[[Environment, Mapping[str, str]], RowAccount] | None = None
+    count: Callable[[Environment, Mapping[str, str]], RowAccount | None] | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

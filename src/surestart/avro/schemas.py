@@ -58,6 +58,20 @@ class FixedSchema:
             ) from error
 
 
+def read_fixed_schema(path: str) -> FixedSchema:
+    try:
+        schema = FixedSchema(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"the Avro schema {path!r} cannot be read: {error.strerror or type(error).__name__}",
+            meaning="No record can be decoded without it. Nothing was read.",
+            next=f"ls -l {path}",
+            code="WriterSchema",
+        ) from error
+    _ = schema.schema
+    return schema
+
+
 @dataclass(frozen=True)
 class FolderResolver:
     """Schemas as files <id>.avsc in a folder that the driver can open."""

@@ -14,6 +14,7 @@ quarantine under a step of its own. docs/decisions/0003-one-query-two-tables.md
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeltaSplit:
-    """Rows whose `reason` is null go to `good`, the others to `quarantine`; `position` identifies a row in both."""
+    """Rows whose `reason` is null go to `good`, the others to `quarantine`; `position` identifies a row in both.
+
+    per_batch decides where the stage's transform cannot, because it has to look at the batch first (which Avro schemas
+    are in it). It must be picklable and give the same rows for the same batch."""
 
     good: str
     good_columns: str
@@ -42,6 +46,7 @@ class DeltaSplit:
     quarantine_columns: str
     position: tuple[str, ...]
     reason: str = "reason"
+    per_batch: Callable[[DataFrame], DataFrame] | None = None
 
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         create_or_check_table(spark, environment.table(self.good), self.good_columns)
@@ -57,6 +62,7 @@ class DeltaSplit:
             quarantine_columns=_names(self.quarantine_columns),
             position=self.position,
             reason=self.reason,
+            per_batch=self.per_batch,
         )
         return writer.foreachBatch(batch).start()
 
@@ -77,10 +83,11 @@ class SplitBatch:
     quarantine_columns: tuple[str, ...]
     position: tuple[str, ...]
     reason: str
+    per_batch: Callable[[DataFrame], DataFrame] | None = None
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
-        with kept(batch_df) as rows:
+        with kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows:
             self._write(rows, query_id, batch_id)
 
     def _write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:

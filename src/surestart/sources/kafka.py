@@ -43,7 +43,8 @@ _TUNABLE = re.compile(
 @dataclass(frozen=True)
 class KafkaSource:
     """Reads one topic. starting_offsets counts on a new checkpoint only: "earliest", or {"0": 17, "1": -2} as JSON,
-    partition to offset, -2 for earliest. Holds no secret: only the name of the place where they are."""
+    partition to offset, -2 for earliest. security holds no secret, only the name of the place where they are. mirror:
+    the stage's progress is shown in Kafka as a group, see kafka_mirror."""
 
     bootstrap: str
     topic: str
@@ -51,6 +52,7 @@ class KafkaSource:
     max_offsets_per_trigger: int | None = None
     security: SecretPlace = ENVIRONMENT
     options: tuple[tuple[str, str], ...] = ()
+    mirror: bool = False
 
     def __post_init__(self) -> None:
         for address in self.bootstrap.split(","):

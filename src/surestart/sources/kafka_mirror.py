@@ -16,12 +16,15 @@ import ast
 import json
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from surestart.environment import Environment
+from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_admin import KafkaAdmin
 from surestart.sources.kafka_security import SecretPlace
+from surestart.stage import Stage
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +40,19 @@ class HasReport(Protocol):
 
 def mirror_group(environment: Environment, stage: str) -> str:
     return f"{environment.name}.{environment.query_name(stage)}.mirror"
+
+
+@contextmanager
+def mirrored(environment: Environment, stage: Stage) -> Iterator[Callable[[HasReport], object]]:
+    """What to call with the progress of each batch inside the block: a mirror where the source asks for one."""
+    if not isinstance(stage.source, KafkaSource) or not stage.source.mirror:
+        yield lambda progress: None
+        return
+    mirror = KafkaMirror(stage.source.bootstrap, mirror_group(environment, stage.name), stage.source.security)
+    try:
+        yield mirror
+    finally:
+        mirror.close()
 
 
 class KafkaMirror:
@@ -62,7 +78,7 @@ class KafkaMirror:
             self._waiting = progress
             self._changed.notify()
 
-    def close(self, timeout_seconds: float = 15) -> None:
+    def close(self, timeout_seconds: float = 5) -> None:
         """The last report has been told, or has failed, or the time is over."""
         with self._changed:
             self._closing = True
