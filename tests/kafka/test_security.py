@@ -47,7 +47,7 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
     # Where a secret could have been: Kafka's list of settings in the log, the plan in explain() and in an error.
     assert "sasl.jaas.config = [hidden]" in done.stdout
     assert "UNRESOLVED_COLUMN" in done.stdout
-    assert done.stdout.count("Truncated plan of") == 3
+    assert done.stdout.count("Truncated plan of") >= 3
     for secret in (CANARY, WRONG):
         assert secret not in done.stdout
         for part in secret.split(";"):
