@@ -5,7 +5,7 @@
     growth     batch 1000 against batch 100; MERGE into a table 20 times as large
     recovery   kill -9 to the first new commit
     positions  what keeping each record's file and line costs
-    postgres inspect gate    sections with a table of their own, each a script beside this one
+    postgres inspection gate sections with a table of their own, each a script beside this one
 
 Exit code 1 when a bar is missed or a section failed.
 """
@@ -25,7 +25,7 @@ from benchmarks.machine import calibrate, load_average
 from benchmarks.table import FULL, QUICK, Line, Plan, format_table
 
 OWN = ("tiny", "bulk", "recovery", "growth", "positions")
-OTHERS = ("postgres", "inspect", "gate")
+OTHERS = ("postgres", "inspection", "gate")
 Section = Callable[[Path, Plan, Callable[[str], None]], list[Line]]
 _HERE = Path(__file__).parent
 

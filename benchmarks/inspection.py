@@ -1,4 +1,4 @@
-"""`python -m benchmarks inspect`: how long `surestart inspect` takes, beside Spark's own reader of a checkpoint.
+"""`python -m benchmarks inspection`: how long `surestart inspect` takes, beside Spark's own reader of a checkpoint.
 
 Own time: processor seconds after the interpreter's start, imports included. In all: from the shell's point of view.
 """
