@@ -79,7 +79,13 @@ def test_no_checkpoint_is_deleted_anywhere() -> None:
 
 def test_no_committed_file_names_a_registry_or_a_path_of_this_machine() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    hosts = ("pypi." + "org", "pythonhosted." + "org", "repo1." + "maven", "repo.maven." + "apache", "registry.npmjs")
+    hosts = (
+        "pypi." + "org",
+        "pythonhosted." + "org",
+        "repo1." + "maven",
+        "repo.maven." + "apache",
+        "registry." + "npmjs",
+    )
     home = "/work/" + "main"
 
     found = []
