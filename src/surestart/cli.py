@@ -28,13 +28,22 @@ exit codes:
 """
 
 
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Without a width argparse imports shutil with its compressors to find one, 5 ms of every call."""
+    try:
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
+    except (ValueError, OSError):
+        columns = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+
+
 def build_parser(verb: str | None) -> argparse.ArgumentParser:
     """The parser with the options of one verb; the other verbs only by name, so that a call imports one module."""
     parser = argparse.ArgumentParser(
         prog="surestart",
         description="Streaming jobs that restart correctly, and a safe way back when one does not.",
         epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     # prog named: argparse would otherwise import shutil with its compressors, 10 ms of every call.
@@ -45,7 +54,9 @@ def build_parser(verb: str | None) -> argparse.ArgumentParser:
             help=help_text,
             description=help_text[0].upper() + help_text[1:] + ".",
             epilog=EXIT_CODES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_formatter,
+            # Adding an option formats it: only where its help can be asked for.
+            add_help=name == verb,
         )
         if name == verb:
             importlib.import_module(f"surestart.commands.{name}").add_arguments(sub)

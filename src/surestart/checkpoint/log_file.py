@@ -86,7 +86,7 @@ def parse_json(text: str, what: str) -> tuple[Any, str]:
     """The JSON value and what stands behind it: Spark's parser stops at the end of the value and ignores the rest."""
     text = text.lstrip(" \t\r\n")
     try:
-        value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)
+        value, end = _DECODER.raw_decode(text)
     except RecursionError as error:
         raise FormatError(TORN, f"{what} is nested too deeply to be Spark's") from error
     except ValueError as error:
@@ -96,6 +96,9 @@ def parse_json(text: str, what: str) -> tuple[Any, str]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def read_log_bytes(storage: Storage, path: str) -> bytes | LogFault:

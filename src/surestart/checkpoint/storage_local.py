@@ -15,6 +15,8 @@ from typing import BinaryIO
 
 from surestart.checkpoint.storage import FILE, FOLDER, OTHER, Entry
 
+_READ = 1 << 20
+
 
 @dataclass(frozen=True)
 class LocalStorage:
@@ -37,10 +39,20 @@ class LocalStorage:
                 yield self._entry(entry)
 
     def read_file(self, path: str, limit: int) -> bytes:
-        with self.open_file(path) as file:
-            return file.read(limit)
+        descriptor = self._open(path)
+        try:
+            parts = []
+            while limit > 0 and (part := os.read(descriptor, min(limit, _READ))):
+                parts.append(part)
+                limit -= len(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)
 
     def open_file(self, path: str) -> BinaryIO:
+        return os.fdopen(self._open(path), "rb")
+
+    def _open(self, path: str) -> int:
         folder, _, name = path.rpartition("/")
         # O_NONBLOCK: opening a pipe without a writer would otherwise wait for ever.
         flags = os.O_RDONLY | os.O_NONBLOCK
@@ -53,7 +65,7 @@ class LocalStorage:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(f"{path} is not a regular file")
-        return os.fdopen(descriptor, "rb")
+        return descriptor
 
     def _entry(self, entry: os.DirEntry[str]) -> Entry:
         try:
