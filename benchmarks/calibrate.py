@@ -89,11 +89,17 @@ def restart_here(line: str, names: list[str]) -> int:
     shapes = [shape for shape in SHAPES if not names or any(name in shape.name for name in names)]
     spark = make_session(line)
     begin = time.monotonic()
-    cases = restart_cases(Lab(spark, folder), shapes, line)
+    cases = restart_cases(Lab(spark, folder), shapes, line, done=_tell)
     print(matrix(cases, f"{line} ({spark.version})"))
     print(f"{time.monotonic() - begin:.0f} s")
     spark.stop()
     return 1 if any(case.falsely_safe for case in cases) else 0
+
+
+def _tell(case: Any, seconds: float) -> None:
+    from calibration import describe
+
+    print(f"{seconds:5.1f} s  {case.prediction.verdict.value:<12} {case.shape.name}: {describe(case)}", flush=True)
 
 
 def make_session(line: str) -> Any:

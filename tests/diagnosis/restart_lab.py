@@ -15,6 +15,7 @@ import json
 import re
 import shutil
 import struct
+import time
 import uuid
 import zlib
 from collections import Counter
@@ -127,19 +128,27 @@ class Lab:
         return lost, sum(count - 1 for count in found.values() if count > 1)
 
 
-def restart_cases(lab: Lab, shapes: list[Shape], spark: str, workers: int = 3) -> list[Case]:
-    """Each shape predicted, then started; a start that fails is tried once more, as a retry policy would."""
+def restart_cases(
+    lab: Lab, shapes: list[Shape], spark: str, workers: int = 3, done: Callable[[Case, float], object] | None = None
+) -> list[Case]:
+    """Each shape predicted, then started; a start that fails is tried once more, as a retry policy would.
+
+    `done` hears of each case as it ends, with the seconds it took."""
     from calibration import Case, predict
 
     lab.make_bases()
 
     def one(shape: Shape) -> Case:
+        begin = time.monotonic()
         folder = lab.lay_out(shape)
         prediction = predict(folder, shape.kind, spark)
         outcomes = [lab.restart(shape, folder)]
         if outcomes[0].failed:
             outcomes.append(lab.restart(shape, folder))
-        return Case(shape, prediction, tuple(outcomes))
+        case = Case(shape, prediction, tuple(outcomes))
+        if done:
+            done(case, time.monotonic() - begin)
+        return case
 
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(one, shapes))
