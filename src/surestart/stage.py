@@ -35,6 +35,9 @@ class BatchContext:
 class Source(Protocol):
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame: ...
 
+    def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        """Everything that the source holds now, with the columns and the positions of its stream."""
+
     def declare(self, environment: Environment) -> SourceDeclaration: ...
 
 

@@ -81,6 +81,18 @@ def file_stream(
     return reader.format("cloudFiles" if on_databricks else "binaryFile").load(path).select(*COLUMNS)
 
 
+def file_batch(
+    spark: SparkSession, path: str, on_databricks: bool, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The files that a stream with these options finds now, in its columns and its spelling of paths."""
+    reader = spark.read.option("recursiveFileLookup", "true")
+    checked = reader_options(on_databricks, options)
+    for name in _SAME.values():
+        if name in checked:
+            reader = reader.option(name, checked[name])
+    return reader.format("binaryFile").load(path).select(*COLUMNS)
+
+
 def reader_options(on_databricks: bool, options: Mapping[str, str] | None = None) -> dict[str, str]:
     """The options in the spelling of one place; raises when one of them has no twin in the other."""
     result = (

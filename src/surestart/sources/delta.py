@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
+from surestart.sinks.delta_table import read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,9 @@ class DeltaSource:
         table = environment.table(self.table)
         reader = spark.readStream.format("delta").options(**dict(self.options))
         return reader.load(table.path) if table.path else reader.table(table.sql)
+
+    def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        return read_table(spark, environment.table(self.table))
 
     def declare(self, environment: Environment) -> SourceDeclaration:
         table = environment.table(self.table)

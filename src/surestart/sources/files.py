@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.session import runs_on_databricks
-from surestart.sources.auto_loader import file_stream
+from surestart.sources.auto_loader import file_batch, file_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,9 @@ class FileSource:
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
         files = file_stream(spark, environment.landing, runs_on_databricks(), self._options())
         return split_lines(files)
+
+    def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        return split_lines(file_batch(spark, environment.landing, runs_on_databricks(), self._options()))
 
     def declare(self, environment: Environment) -> SourceDeclaration:
         return SourceDeclaration("files", environment.landing, environment.landing, self.options)

@@ -15,16 +15,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.errors import UsageError
+from surestart.errors import CannotTell, UsageError
 from surestart.session import runs_on_databricks
 from surestart.sources.kafka_security import SecretPlace, hide_plans, kafka_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
+    from surestart.sources.kafka_evidence import KafkaEvidence
+
+    Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 EARLIEST = "earliest"
 ENVIRONMENT = SecretPlace()
@@ -38,6 +43,8 @@ _TUNABLE = re.compile(
     r"|connections\.max\.idle\.ms|reconnect\.backoff(\.max)?\.ms|retry\.backoff(\.max)?\.ms|metadata\.max\.age\.ms)",
     re.IGNORECASE,
 )
+
+_PER_BATCH = re.compile(r"(min|max)OffsetsPerTrigger|maxTriggerDelay", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -87,21 +94,42 @@ class KafkaSource:
         return positions
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
-        from pyspark.sql import functions as F
+        return _records(self._reader(spark, spark.readStream).options(**self._options()).load())
 
+    def read_batch(
+        self, spark: SparkSession, environment: Environment, evidence: KafkaEvidence | None = None
+    ) -> DataFrame:
+        """evidence: the range, asked of the cluster once before; Spark would ask again at each run of the query."""
+        found = evidence or self.read_evidence()
+        ranges = {
+            "startingOffsets": {str(one.partition): one.earliest for one in found.partitions},
+            "endingOffsets": {str(one.partition): one.latest for one in found.partitions},
+        }
+        # Limits of a batch and the stream's start have no meaning for a bounded read.
+        fixed = {name: json.dumps({self.topic: offsets}) for name, offsets in ranges.items()}
+        kept = {name: value for name, value in self._options().items() if not _PER_BATCH.fullmatch(name)}
+        return _records(self._reader(spark, spark.read).options(**{**kept, **fixed}).load())
+
+    def read_evidence(self) -> KafkaEvidence:
+        """What the cluster says of the topic now; raises CannotTell when there is no such topic."""
+        from surestart.sources.kafka_evidence import read_kafka_evidence
+
+        found = read_kafka_evidence(self.bootstrap, self.topic, self.security)
+        if not found.exists:
+            raise CannotTell(
+                f"there is no topic {self.topic!r} at {self.bootstrap}",
+                meaning="What was sent cannot be compared with what arrived: the source is gone, or is elsewhere.",
+                next="surestart doctor raw-ingest",
+                do_not="take the tables for complete because nothing was found missing.",
+                code="TopicMissing",
+            )
+        return found
+
+    def _reader(self, spark: SparkSession, reader: Reader) -> Reader:
         secrets = kafka_options(self.security.read(), on_databricks=runs_on_databricks())
         if secrets:
             hide_plans(spark)
-        reader = spark.readStream.format("kafka").options(**self._options(), **secrets)
-        return reader.load().select(
-            F.col("value").alias("payload"),
-            F.col("key"),
-            F.col("headers"),
-            F.col("topic").alias("source"),
-            F.col("partition"),
-            F.col("offset"),
-            F.col("timestamp").alias("source_time"),
-        )
+        return reader.format("kafka").options(**secrets)
 
     def declare(self, environment: Environment) -> SourceDeclaration:
         told = {**self._options(), "security": self.security.describe()}
@@ -124,6 +152,20 @@ class KafkaSource:
         if self.max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(self.max_offsets_per_trigger)
         return options
+
+
+def _records(kafka: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return kafka.select(
+        F.col("value").alias("payload"),
+        F.col("key"),
+        F.col("headers"),
+        F.col("topic").alias("source"),
+        F.col("partition"),
+        F.col("offset"),
+        F.col("timestamp").alias("source_time"),
+    )
 
 
 def _unusable(what: str, how: str) -> UsageError:
