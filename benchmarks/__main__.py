@@ -1,11 +1,11 @@
 """`python -m benchmarks [names…] [--quick]`: measures, checks every answer first, prints one table.
 
-    bulk       all readings through all systems, cold; peak memory
-    tiny       batches of ten records: time and tasks
-    growth     batch 1000 against batch 100; MERGE into a table 20 times as large
-    recovery   kill -9 to the first new commit
-    positions  what keeping each record's file and line costs
-    postgres inspection gate sections with a table of their own, each a script beside this one
+bulk       all readings through all systems, cold; peak memory
+tiny       batches of ten records: time and tasks
+growth     batch 1000 against batch 100; MERGE into a table 20 times as large
+recovery   kill -9 to the first new commit
+positions  what keeping each record's file and line costs
+postgres inspection gate    scripts beside this one, each with a table of its own, which ends up in the one table
 
 Exit code 1 when a bar is missed or a section failed.
 """
@@ -13,7 +13,6 @@ Exit code 1 when a bar is missed or a section failed.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,10 +21,12 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.machine import calibrate, load_average
+from benchmarks.scripts import run_script
 from benchmarks.table import FULL, QUICK, Line, Plan, format_table
 
-OWN = ("tiny", "bulk", "recovery", "growth", "positions")
+OWN = ("tiny", "bulk", "recovery", "growth", "merge", "positions")
 OTHERS = ("postgres", "inspection", "gate")
+SMALL = {"postgres": ("--rows", "20000", "--repeats", "1"), "inspection": (), "gate": ("2", "2000")}
 Section = Callable[[Path, Plan, Callable[[str], None]], list[Line]]
 _HERE = Path(__file__).parent
 
@@ -39,43 +40,42 @@ def main() -> int:
     )
     parser.add_argument("--readings", type=int, help="readings of the bulk and positions sections")
     parser.add_argument("--repeats", type=int, help="rounds")
+    parser.add_argument("--kills", type=int, help="restarts of the recovery section")
     parser.add_argument("--batches", type=int, help="batches of the growth section")
     parser.add_argument("--work", type=Path, default=Path(".surestart/bench"), help="folder for inputs and tables")
     args = parser.parse_args()
     unknown = set(args.names) - set(OWN + there)
     if unknown:
         parser.error(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(OWN + there)}")
-    names = args.names or [*OWN, *there]
+    names = [name for name in (*OWN, *there) if name in (args.names or (*OWN, *there))]
     plan = _plan(args)
     work = args.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
 
     loads, calibrations = [load_average()], [calibrate()]
     lines: list[Line] = []
-    failed: list[str] = []
-    for name in OWN:
-        if name in names:
-            _say(f"== {name}")
-            section: Section = import_module(f"benchmarks.{name}").measure
-            try:
+    for name in names:
+        _say(f"== {name}")
+        began = time.monotonic()
+        try:
+            if name in OWN:
+                section: Section = import_module(f"benchmarks.{name}").measure
                 lines += section(work, plan, _say)
-            except Exception as problem:  # noqa: BLE001 - reported, and the exit code says so
-                failed.append(name)
-                lines.append(Line(name, "", f"failed: {str(problem).strip().splitlines()[-1][:120]}", met=False))
-                _say(f"{name} failed: {problem}")
-            loads.append(load_average())
-            calibrations.append(calibrate())
-    if lines:
-        print(_heading(plan, loads, calibrations, args.quick))
-        print(format_table(lines))
-    for name in there:
-        if name in names:
-            _say(f"== {name}")
-            if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode != 0:
-                failed.append(name)
-    if failed:
-        _say(f"failed: {', '.join(failed)}")
-    return 1 if failed or any(line.met is False for line in lines) else 0
+            else:
+                lines += run_script(name, SMALL[name] if args.quick else ())
+        except Exception as problem:  # noqa: BLE001 - reported as a line of the table, and the exit code says so
+            lines.append(Line(name, "", f"failed: {str(problem).strip().splitlines()[-1][:120]}", met=False))
+            _say(f"{name} failed: {problem}")
+        loads.append(load_average())
+        calibrations.append(calibrate())
+        _say(f"== {name} took {_minutes(began)}")
+    print(_heading(plan, loads, calibrations, args.quick))
+    print(format_table(lines))
+    return 1 if any(line.met is False for line in lines) else 0
+
+
+def _minutes(began: float) -> str:
+    return f"{(time.monotonic() - began) / 60:.1f} min"
 
 
 def _plan(args: argparse.Namespace) -> Plan:
@@ -84,6 +84,8 @@ def _plan(args: argparse.Namespace) -> Plan:
         plan,
         readings=args.readings or plan.readings,
         repeats=args.repeats or plan.repeats,
+        tiny_rounds=args.repeats or plan.tiny_rounds,
+        kills=args.kills or plan.kills,
         growth_batches=args.batches or plan.growth_batches,
     )
 

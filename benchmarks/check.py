@@ -47,6 +47,16 @@ def check_answer(data: Input, *, raw: Files | None, gold: Files) -> None:
     _raise(faults)
 
 
+def check_raw(data: Input, raw: Files) -> None:
+    """Every record that was produced, once: for a run of the raw stage alone."""
+    position = '(source, "partition", "offset")'
+    faults = {
+        "raw rows too many": _number("SELECT count(*) FROM read_parquet($files)", raw) - data.produced,
+        "raw positions twice": _number(f"SELECT count(*) - count(DISTINCT {position}) FROM read_parquet($files)", raw),
+    }
+    _raise(faults)
+
+
 def check_positions(raw: Files, good: Files, quarantine: Files) -> None:
     """Every position once in raw, and once in exactly one of the other two."""
     position = '(source, "partition", "offset")'

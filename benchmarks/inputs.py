@@ -1,6 +1,6 @@
 """The one input of a run, and what every system must make of it, worked out in plain Python without any of them.
 
-    <work>/input-<readings>/
+    <work>/input-<readings>-<in each file>-<devices>-<tiny files>x<records in each>/
         landing/*.jsonl      what the systems read
         expected.parquet     sensor_id, reading_time, revision, temperature, humidity, battery
         expected.json        {"produced": …, "good": …, "keys": …}, written last
@@ -36,16 +36,18 @@ class Input:
         return self.folder / "expected.parquet"
 
 
-def make_input(work: Path, readings: int, *, devices: int = 200, tiny_files: int = 0, tiny: int = 10) -> Input:
-    """`readings` records in files of 5,000, then tiny_files files of `tiny` records."""
-    folder = work / f"input-{readings}-{devices}-{tiny_files}"
+def make_input(
+    work: Path, readings: int, *, per_file: int = 5000, devices: int = 200, tiny_files: int = 0, tiny: int = 10
+) -> Input:
+    """`readings` records in files of `per_file`, then tiny_files files of `tiny` records."""
+    folder = work / f"input-{readings}-{per_file}-{devices}-{tiny_files}x{tiny}"
     summary = folder / "expected.json"
     if not summary.exists():
         simulation = Simulation(devices=devices)
         if readings:
-            write_files(folder / "landing", folder / "truth.json", readings, simulation)
+            write_files(folder / "landing", folder / "truth.json", readings, simulation, per_file)
         if tiny_files:
-            write_files(folder / "landing", folder / "truth.json", tiny_files * tiny, simulation, per_file=tiny)
+            write_files(folder / "landing", folder / "truth.json", tiny_files * tiny, simulation, tiny)
         summary.write_text(json.dumps(_expect(folder)))
     numbers = json.loads(summary.read_text())
     return Input(folder, numbers["produced"], numbers["good"], numbers["keys"])

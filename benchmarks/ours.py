@@ -32,12 +32,14 @@ def main() -> None:
     parser.add_argument("root")
     parser.add_argument("landing")
     parser.add_argument("--one-file", action="store_true")
+    parser.add_argument("--files", help="the pipeline's max_files_per_trigger (default: its own)")
     parser.add_argument("--event-log", type=Path)
     parser.add_argument("--stages", default="raw-ingest,deserialize,merge-gold")
     args = parser.parse_args()
     environment = environment_from_settings("local", "sensor", {"root": args.root, "landing": args.landing}, environ={})
     spark = local_session("bench", confs=event_log_confs(args.event_log) if args.event_log else {})
-    settings = {"max_files_per_trigger": "1"} if args.one_file else {}
+    files = "1" if args.one_file else args.files
+    settings = {"max_files_per_trigger": files} if files else {}
     for stage in build_stages(settings):
         if stage.name in args.stages.split(","):
             run_stage(

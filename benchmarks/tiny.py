@@ -30,7 +30,7 @@ def measure(work: Path, plan: Plan, say: Callable[[str], None]) -> list[Line]:
     data = make_input(work, plan.tiny_base, tiny_files=plan.tiny_warm_up + plan.tiny_batches)
     seconds: dict[tuple[str, str], list[float]] = {}
     tasks: dict[tuple[str, str], list[int]] = {}
-    for number in range(plan.repeats):
+    for number in range(plan.tiny_rounds):
         for system in _STAGES:
             root, events = work / f"tiny-{system}", work / f"tiny-{system}-events"
             shutil.rmtree(root, ignore_errors=True)
