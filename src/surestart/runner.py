@@ -1,96 +1,54 @@
-"""Runs a stage: one query, at its fixed checkpoint, watched until it ends.
+"""Runs stages: each one query at its fixed checkpoint, behind the start gate, watched until it ends.
 
     start gate ──> prepare the sink's tables ──> what is in flight ──> start ──> watch ──> history ──> StageRun
 
-Used by the command line, the notebooks and the jobs alike.
+`run_stage` runs one; `run_stages` several side by side, for triggers that never end. Used by the command line, the
+notebooks and the jobs alike.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment, check_distinct_checkpoints
-from surestart.errors import SurestartError, UsageError
-from surestart.gate.start_gate import pass_gate
+from surestart.errors import SurestartError
+from surestart.gate.guarded_run import GuardedRun, StoppedWith, write_warning
+from surestart.gate.start_gate import open_gate, pass_gate
 from surestart.interrupt import deferred_interrupt
-from surestart.session import applied
+from surestart.remedies.start import after_remedy
+from surestart.running_query import (
+    AVAILABLE_NOW,
+    BatchProgress,
+    RunningQuery,
+    StageFailed,
+    StageRun,
+    Trigger,
+    processing_time,
+    start_query,
+)
+from surestart.session import applied, stream_session
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.receipts import ReceiptReader
 from surestart.sources.kafka_mirror import mirrored
-from surestart.stage import BatchContext, Stage
+from surestart.stage import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = [
+    "AVAILABLE_NOW",
+    "BatchProgress",
+    "StageFailed",
+    "StageRun",
+    "Trigger",
+    "processing_time",
+    "run_stage",
+    "run_stages",
+    "run_ungated",
+]
 
 _POLL_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Trigger:
-    """available_now: everything that is there, then stop. Otherwise a batch every `interval`, until stopped."""
-
-    available_now: bool = True
-    interval: str = ""
-
-    def arguments(self) -> dict[str, Any]:
-        return {"availableNow": True} if self.available_now else {"processingTime": self.interval}
-
-
-AVAILABLE_NOW = Trigger()
-
-
-def processing_time(interval: str) -> Trigger:
-    if not re.fullmatch(r"\d+ (milli)?seconds?|\d+ (minute|hour)s?", interval):
-        raise UsageError(
-            f"trigger interval {interval!r} is not a number and a unit",
-            meaning="Spark would refuse it after the query has been planned.",
-            next="surestart run all --trigger '10 seconds'",
-        )
-    return Trigger(available_now=False, interval=interval)
-
-
-@dataclass(frozen=True)
-class BatchProgress:
-    """One finished batch, as the query reported it."""
-
-    stage: str
-    batch: int
-    rows: int
-    seconds: float
-    report: Mapping[str, Any]
-
-    @property
-    def rows_per_second(self) -> float:
-        return self.rows / self.seconds if self.seconds else 0.0
-
-
-@dataclass(frozen=True)
-class StageRun:
-    """What one run of a stage did. replayed: the batch that a former run had planned and not committed."""
-
-    stage: str
-    query_id: str
-    checkpoint: str
-    batches: int
-    rows: int
-    seconds: float
-    first_batch: int | None
-    last_batch: int | None
-    replayed: int | None
-
-
-class StageFailed(SurestartError):
-    """The query ended with an error; the batch it was in is planned and not committed, and will be replayed."""
-
-    exit_code = 5
 
 
 def run_stage(
@@ -101,6 +59,7 @@ def run_stage(
     trigger: Trigger = AVAILABLE_NOW,
     on_progress: Callable[[BatchProgress], object] = lambda progress: None,
     accept: Sequence[str] = (),
+    warn: Callable[[SurestartError], object] = write_warning,
 ) -> StageRun:
     """The stage has processed what was available (or ran until it was stopped or failed), and its history says so.
 
@@ -108,14 +67,16 @@ def run_stage(
     findings that cannot be decided by evidence and that somebody has looked at.
     """
     check_distinct_checkpoints({environment.query_name(stage.name): environment.checkpoint(stage.name)})
-    with pass_gate(spark, environment, stage, accept=accept) as guarded, mirrored(environment, stage) as mirror:
+    gate = pass_gate(spark, environment, stage, accept=accept, warn=warn)
+    with gate as guarded, mirrored(environment, stage) as mirror:
 
         def count(progress: BatchProgress) -> None:
             guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
             mirror(progress)
             on_progress(progress)
 
-        return run_ungated(spark, environment, stage, trigger=trigger, on_progress=count, on_start=guarded.started)
+        begun = after_remedy(spark, environment, stage)
+        return run_ungated(spark, environment, begun, trigger=trigger, on_progress=count, on_start=guarded.started)
 
 
 def run_ungated(
@@ -128,125 +89,150 @@ def run_ungated(
     on_start: Callable[[str], object] = lambda query_id: None,
 ) -> StageRun:
     """As `run_stage`, without gate, claim and history: what Spark alone does. For tests and measurements."""
-    began = monotonic()
-    stage.sink.prepare(spark, environment)
-    checkpoint = environment.checkpoint(stage.name)
-    in_flight = read_checkpoint(checkpoint, entries=1).in_flight
-    context = BatchContext(
-        environment=environment,
-        stage=stage.name,
-        query=environment.query_name(stage.name),
-        checkpoint=checkpoint,
-        replayed_batch=in_flight,
-    )
-    receipts = ReceiptReader(stage.sink.declare(environment))
     with applied(spark, pairs(EVERYWHERE)):
-        rows = stage.transform(stage.source.read_stream(spark, environment))
-        writer = (
-            rows.writeStream.queryName(context.query)
-            .outputMode(stage.output_mode)
-            .option("checkpointLocation", checkpoint)
-            .trigger(**trigger.arguments())
-        )
-        query = stage.sink.start(writer, context)
-        watched = _watch(query, context, receipts, on_progress, on_start)
-    return StageRun(
-        stage=stage.name,
-        query_id=str(query.id),
-        checkpoint=checkpoint,
-        batches=len(watched),
-        rows=sum(progress.rows for progress in watched),
-        seconds=monotonic() - began,
-        first_batch=watched[0].batch if watched else None,
-        last_batch=watched[-1].batch if watched else None,
-        replayed=in_flight if any(progress.batch == in_flight for progress in watched) else None,
-    )
+        running = start_query(spark, environment, stage, trigger=trigger, on_progress=on_progress)
+        try:
+            with deferred_interrupt() as interrupt:
+                on_start(running.query_id)
+                while not running.poll(_POLL_SECONDS):
+                    interrupt.check()
+        except BaseException:
+            # Ctrl-C, a dropped batch or a failing callback: never leave a query running that nobody watches.
+            running.stop()
+            raise
+    return running.result()
 
 
-def _watch(
-    query: StreamingQuery,
-    context: BatchContext,
-    receipts: ReceiptReader,
-    on_progress: Callable[[BatchProgress], object],
-    on_start: Callable[[str], object],
-) -> list[BatchProgress]:
-    """Reports each batch once, until the query ends; an interrupt stops the query before it goes on upwards."""
-    from pyspark.errors import StreamingQueryException
+def run_stages(
+    spark: SparkSession,
+    environment: Environment,
+    stages: Sequence[Stage],
+    *,
+    trigger: Trigger,
+    on_begin: Callable[[str], object] = lambda query: None,
+    on_progress: Callable[[BatchProgress], object] = lambda progress: None,
+    accept: Sequence[str] = (),
+    warn: Callable[[SurestartError], object] = write_warning,
+) -> list[StageRun]:
+    """The stages have run side by side in this process until they ended, each behind its gate and with its history.
 
-    seen: dict[int, BatchProgress] = {}
-    rows: Counter[int] = Counter()
-
-    def report() -> None:
-        finished = [_read_progress(raw) for raw in query.recentProgress]
-        for receipt in receipts.read_new():
-            if receipt.query_id == str(query.id):
-                rows[receipt.batch_id] += receipt.rows
-                landed.add(receipt.batch_id)
-        for progress in finished:
-            if progress is None or progress["batchId"] in seen:
-                continue
-            batch = int(progress["batchId"])
-            if receipts.complete and batch not in landed and batch != context.replayed_batch:
-                raise _dropped(context, batch)
-            seen[batch] = BatchProgress(
-                stage=context.stage,
-                batch=batch,
-                rows=rows[batch] if receipts.complete else int(progress.get("numInputRows") or 0),
-                seconds=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,
-                report=progress,
-            )
-            on_progress(seen[batch])
-
-    landed: set[int] = set()
+    They start in their order. The first that is refused, fails, or is stopped by somebody else ends the others at
+    once, and is the one that the error names; no stage goes on while nobody reads what it writes.
+    """
+    check_distinct_checkpoints({environment.query_name(one.name): environment.checkpoint(one.name) for one in stages})
+    members: list[_Member] = []
+    open_ended = not trigger.available_now
     try:
         with deferred_interrupt() as interrupt:
-            on_start(str(query.id))
-            # pyspark's hint says int, its code multiplies by 1000 first.
-            while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
-                report()
+            for stage in stages:
+                on_begin(environment.query_name(stage.name))
+                member = _Member(stage)
+                members.append(member)
+                member.start(spark, environment, trigger, on_progress, accept, warn)
                 interrupt.check()
-            report()
-    except StreamingQueryException as failure:
-        report()
-        raise _failed(context.stage, failure) from failure
-    except BaseException:
-        # Ctrl-C, a dropped batch or a failing callback: never leave a query running that nobody watches.
-        query.stop()
+            running = members
+            while running:
+                running = [member for member in running if not member.poll(_POLL_SECONDS / len(members), open_ended)]
+                interrupt.check()
+    except BaseException as reason:
+        failed = next((member for member in members if member.failure is reason), None)
+        stopped = [member for member in members if member is not failed and member.running is not None]
+        with ExitStack() as ends:
+            for member in members:
+                # Called one after the other, also when one of them raises.
+                ends.callback(member.end, reason, failed.stage.name if failed else "")
+        if failed is not None and stopped and isinstance(reason, SurestartError):
+            raise _with_the_others(reason, failed, stopped) from reason
         raise
-    return sorted(seen.values(), key=lambda progress: progress.batch)
+    with ExitStack() as ends:
+        for member in members:
+            ends.callback(member.end, None)
+    return [member.running.result() for member in members if member.running is not None]
 
 
-def _read_progress(raw: Any) -> dict[str, Any] | None:
-    report = raw if isinstance(raw, dict) else json.loads(raw.json)
-    # An idle trigger reports the id of the batch it did not construct, and no addBatch.
-    return report if "addBatch" in (report.get("durationMs") or {}) else None
+class _Member:
+    """One of several stages that run side by side. failure: what it raised itself."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.running: RunningQuery | None = None
+        self.failure: BaseException | None = None
+        self._guarded: GuardedRun | None = None
+        self._holds = ExitStack()
+
+    def start(
+        self,
+        spark: SparkSession,
+        environment: Environment,
+        trigger: Trigger,
+        on_progress: Callable[[BatchProgress], object],
+        accept: Sequence[str],
+        warn: Callable[[SurestartError], object],
+    ) -> None:
+        try:
+            session = stream_session(spark)
+            guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
+            mirror = self._holds.enter_context(mirrored(environment, self.stage))
+            self._holds.enter_context(applied(session, pairs(EVERYWHERE)))
+
+            def count(progress: BatchProgress) -> None:
+                guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
+                mirror(progress)
+                on_progress(progress)
+
+            stage = after_remedy(session, environment, self.stage)
+            self.running = start_query(session, environment, stage, trigger=trigger, on_progress=count)
+            guarded.started(self.running.query_id)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def poll(self, seconds: float, open_ended: bool) -> bool:
+        assert self.running is not None
+        try:
+            ended = self.running.poll(seconds)
+            if ended and open_ended:
+                raise _stopped_by_somebody(self.running)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+        return ended
+
+    def end(self, reason: BaseException | None, failed: str = "") -> None:
+        """Its query has ended, and its history says how: by its own failure, or stopped because of another's."""
+        try:
+            if self.running is not None and reason is not None:
+                self.running.stop()
+        finally:
+            self._holds.close()
+            if self._guarded is not None:
+                own = reason is None or reason is self.failure
+                self._guarded.end_with(reason if own else StoppedWith(failed, reason))
 
 
-def _dropped(context: BatchContext, batch: int) -> StageFailed:
+def _stopped_by_somebody(running: RunningQuery) -> StageFailed:
+    last = running.result().last_batch
     return StageFailed(
-        f"batch {batch} of {context.query} ended without a commit in its table",
-        meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
-        "copied). The batch's rows are not in the table. The query was stopped.",
-        next=f"surestart doctor {context.stage} --env {context.environment.name}",
-        do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
-        code="BatchDropped",
+        f"{running.context.query} was stopped from outside this command, "
+        + ("before its first batch" if last is None else f"after batch {last}"),
+        meaning="Nothing is wrong with its rows; but with this trigger it should never end.",
+        next=f"surestart status --env {running.context.environment.name}",
+        code="QueryStopped",
     )
 
 
-def _failed(stage: str, failure: Exception) -> SurestartError:
-    text = str(failure)
-    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
-    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
-    if ours:
-        code, what, meaning, next_step, do_not = ours.groups()
-        return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
-    first = next((line for line in text.splitlines() if line.strip()), "no message")
-    name = condition.group(1) if condition else type(failure).__name__
-    return StageFailed(
-        f"stage {stage!r} stopped: {first.strip()[:500]}",
-        meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
-        "the stage again neither loses nor duplicates rows, if the cause is gone.",
-        next=f"surestart explain {name}",
-        do_not="delete the checkpoint, whatever the message above says.",
-        code=name,
+def _with_the_others(reason: SurestartError, failed: _Member, stopped: Sequence[_Member]) -> SurestartError:
+    """The same error, which says of which stage it is and what became of the others."""
+    others = []
+    for member in stopped:
+        assert member.running is not None
+        last = member.running.result().last_batch
+        others.append(f"{member.stage.name} ({'no batch' if last is None else f'last batch {last}'})")
+    what = reason.what if failed.stage.name in reason.what else f"stage {failed.stage.name!r}: {reason.what}"
+    return type(reason)(
+        what,
+        meaning=f"{reason.meaning} The other stages of this process were stopped: {', '.join(others)}.",
+        next=reason.next,
+        do_not=reason.do_not,
+        code=reason.code,
     )

@@ -7,6 +7,7 @@ serverless compute and in standard access mode.
 from __future__ import annotations
 
 import importlib.resources
+import importlib.util
 import logging
 import os
 import sys
@@ -83,6 +84,30 @@ JAVA_OPTIONS = "SURESTART_JAVA_OPTIONS"
 
 def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def stream_session(spark: SparkSession) -> SparkSession:
+    """The session for one of several streams of this process. On Spark Connect each has its own: a foreachBatch
+    function there runs in the user's session (SPARK-44462), and two streams in it would share the transaction settings
+    of their MERGEs: Delta would skip one batch for the other's. Classic Spark gives each stream a copy by itself."""
+    if not is_connect(spark):
+        return spark
+    remote = os.environ.get("SPARK_REMOTE")
+    builder = type(spark).builder
+    if remote:
+        fresh: SparkSession = builder.remote(remote).create()
+        return fresh
+    if importlib.util.find_spec("databricks.connect") is not None:
+        from databricks.connect import DatabricksSession
+
+        own: SparkSession = DatabricksSession.builder.create()
+        return own
+    raise UsageError(
+        "several streams need a Spark Connect session each, and how to open another one is not known here",
+        meaning="In one session they would share the transaction of their MERGEs, and lose batches to each other.",
+        next="surestart run STAGE  # one process per stage",
+        code="OneSessionForAll",
+    )
 
 
 def spark_version(spark: SparkSession) -> str:

@@ -13,6 +13,8 @@ from checkpoints import read_claims
 
 from surestart.cli import build_parser
 from surestart.commands.arguments import choose_stages, read_environment
+from surestart.job import split_job_options
+from surestart.registry.process_facts import JOB_RUN, JOB_URL
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)
@@ -47,12 +49,31 @@ def test_the_command_line_accepts_what_each_job_passes_to_it(target):
     for key, job in resolve_target(BUNDLE, target).jobs.items():
         for task in job["tasks"]:
             parameters = task["python_wheel_task"]["parameters"]
-            args = build_parser(parameters[0]).parse_args(parameters)
+            arguments, _ = split_job_options(parameters)
+            args = build_parser(arguments[0]).parse_args(arguments)
             environment, pipeline, settings = read_environment(args)
             (stage,) = choose_stages(pipeline, settings, args.stage)
 
             assert environment.checkpoint(stage.name) in job["description"], key
             assert stage.declare(environment).sinks[0].target.startswith(f"main.{settings['schema']}."), key
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_job_tells_which_run_it_is_and_logs_for_machines(target):
+    for key, job in resolve_target(BUNDLE, target).jobs.items():
+        for task in job["tasks"]:
+            passed = [
+                # As Databricks fills the references in.
+                word.replace("{{job.run_id}}", "4711")
+                .replace("{{job.id}}", "12")
+                .replace("{{workspace.url}}", "https://adb-1.example.net")
+                for word in task["python_wheel_task"]["parameters"]
+            ]
+            arguments, facts = split_job_options(passed)
+
+            assert facts == {JOB_RUN: "4711", JOB_URL: "https://adb-1.example.net/jobs/12/runs/4711"}, key
+            assert build_parser("run").parse_args(arguments).log == "json", key
+            assert not [word for word in passed if "{{" in word], key
 
 
 def test_schedules_are_paused_in_dev_and_active_elsewhere():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 import tomllib
@@ -32,6 +33,41 @@ def test_a_refused_stage_makes_the_run_fail_with_the_exit_code_and_the_reason(ca
 
     assert raised.value.code == 2
     assert "no-such-stage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (["--job-run-id=7", "--job-run-url=https://w/jobs/1/runs/7"], ("7", "https://w/jobs/1/runs/7")),
+        (["--job-run-id=7", "--job-run-url=w.example.net/jobs/1/runs/7"], ("7", "https://w.example.net/jobs/1/runs/7")),
+        # References that nobody filled in are no facts.
+        (["--job-run-id={{job.run_id}}", "--job-run-url={{workspace.url}}/x"], (None, None)),
+        (["--job-run-id="], (None, None)),
+    ],
+)
+def test_the_job_run_is_told_to_the_history_and_not_to_the_command_line(words, facts):
+    from surestart.job import split_job_options
+    from surestart.registry.process_facts import JOB_RUN, JOB_URL, read_process_facts
+
+    arguments, found = split_job_options(["run", *words, "deserialize"])
+
+    assert arguments == ["run", "deserialize"]
+    assert (found.get(JOB_RUN), found.get(JOB_URL)) == facts
+    told = read_process_facts(found)
+    assert (told.job_run or None, told.job_url or None) == facts
+
+
+def test_a_refusal_in_a_job_is_one_json_object_and_no_text(capsys):
+    with pytest.raises(SystemExit) as raised:
+        entry_point()(["run", "no-such-stage", "--env=dev", "--set=catalog=m", "--set=schema=s", "--log=json"])
+
+    assert raised.value.code == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    told = json.loads(line)
+    assert (told["event"], told["exit_code"]) == ("error", 2)
+    assert "no-such-stage" in told["what"]
+    assert said.out == ""
 
 
 def test_the_package_started_as_a_module_exits_with_the_same_code():

@@ -1,4 +1,8 @@
-"""`surestart run STAGE|all`: run stages in turn to the end of the available data, and count what came out."""
+"""`surestart run STAGE|all`: run stages in turn to the end of the available data, and count what came out; or, with an
+interval as trigger, side by side until one of them fails or somebody stops them.
+
+With --log json everything on stderr is one JSON object per line, a refusal and a failure too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
+from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, SurestartError, UsageError
 from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
 from surestart.report.run_table import run_table
@@ -25,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trigger",
         default="available-now",
-        help="available-now (default): to the end of the data, then stop. Or an interval such as '10 seconds'",
+        help="available-now (default): to the end of the data, then stop. Or an interval such as '10 seconds': "
+        "a batch so often; `all` then runs the stages side by side, and the first that fails stops the others",
     )
     parser.add_argument(
         "--accept",
@@ -42,36 +47,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.log != "json":
+        return _run(args, ProgressLines(sys.stderr))
+    log = JsonLog(sys.stderr)
+    try:
+        return _run(args, log)
+    except SurestartError as error:
+        # Not raised further: the four lines of text would stand among the objects.
+        log.error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        log.interrupted()
+        return EXIT_INTERRUPTED
+
+
+def _run(args: argparse.Namespace, lines: JsonLog | ProgressLines) -> int:
     environment, pipeline, settings = read_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
-    from surestart.runner import AVAILABLE_NOW, processing_time, run_stage
+    from surestart.runner import AVAILABLE_NOW, processing_time, run_stage, run_stages
 
     trigger = AVAILABLE_NOW if args.trigger == "available-now" else processing_time(args.trigger)
-    if not trigger.available_now and len(stages) > 1:
-        raise UsageError(
-            f"{len(stages)} stages cannot run in turn with an endless trigger",
-            meaning="The first one would never end, and the others never start.",
-            next=f"surestart run {stages[0].name} --trigger '{args.trigger}'  # one process per stage",
-        )
     check_writable(environment)
     if pipeline.prepare:
         pipeline.prepare(environment, settings)
-    lines = JsonLog(sys.stderr) if args.log == "json" else ProgressLines(sys.stderr)
     lines.note("starting Spark")
     from surestart.session import session
 
     spark = session("surestart", ui=args.ui)
     runs: list[StageRun] = []
-    for stage in stages:
-        lines.begin(environment.query_name(stage.name))
-        try:
-            done = run_stage(spark, environment, stage, trigger=trigger, on_progress=lines.batch, accept=args.accept)
-        except SurestartError as error:
-            if isinstance(lines, JsonLog):
-                lines.error(error)
-            raise
-        lines.end(done)
-        runs.append(done)
+    if trigger.available_now or len(stages) == 1:
+        for stage in stages:
+            lines.begin(environment.query_name(stage.name))
+            done = run_stage(
+                spark,
+                environment,
+                stage,
+                trigger=trigger,
+                on_progress=lines.batch,
+                accept=args.accept,
+                warn=lines.warn,
+            )
+            lines.end(done)
+            runs.append(done)
+    else:
+        runs = run_stages(
+            spark,
+            environment,
+            stages,
+            trigger=trigger,
+            on_begin=lines.begin,
+            on_progress=lines.batch,
+            accept=args.accept,
+            warn=lines.warn,
+        )
     account = None
     if pipeline.count and not args.no_count and environment.root:
         lines.note("counting rows, without Spark")

@@ -2,7 +2,7 @@
 
     {"at": "2026-11-18T14:02:11.482Z", "event": "batch", "query": "sensor-raw-ingest", "batch": 3, "rows": 20000, …}
 
-Events: note, start, batch, end, error. A field is left out rather than null.
+Events: note, start, batch, end, warning, error, interrupted. A field is left out rather than null.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class JsonLog:
     def batch(self, progress: BatchProgress) -> None:
         self._write(
             "batch",
+            query=progress.query or self._query,
             batch=progress.batch,
             rows=progress.rows,
             seconds=round(progress.seconds, 3),
@@ -42,6 +43,7 @@ class JsonLog:
     def end(self, run: StageRun) -> None:
         self._write(
             "end",
+            query=run.query or self._query,
             query_id=run.query_id,
             batches=run.batches,
             rows=run.rows,
@@ -51,11 +53,21 @@ class JsonLog:
             replayed=run.replayed,
         )
 
+    def warn(self, warning: SurestartError) -> None:
+        """Something that the run itself does not fail of."""
+        self._message("warning", warning)
+
     def error(self, error: SurestartError) -> None:
+        self._message("error", error)
+
+    def interrupted(self) -> None:
+        self._write("interrupted", text="Nothing is lost: run the same command again and it goes on where it was.")
+
+    def _message(self, event: str, error: SurestartError) -> None:
         self._write(
-            "error",
+            event,
             code=error.code,
-            exit_code=error.exit_code,
+            exit_code=error.exit_code if event == "error" else None,
             what=error.what,
             meaning=error.meaning,
             next=error.next,

@@ -1,4 +1,5 @@
-"""One live line per stage on a terminal; one line per batch where nobody watches.
+"""One live line per stage on a terminal; one line per batch where nobody watches, and where several stages run side by
+side, whose live lines would wipe each other out.
 
 sensor-raw-ingest   batch 3   80,000 rows   41,200 rows/s
 """
@@ -6,10 +7,11 @@ sensor-raw-ingest   batch 3   80,000 rows   41,200 rows/s
 from __future__ import annotations
 
 import os
-from time import monotonic
+from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from surestart.errors import SurestartError
     from surestart.runner import BatchProgress, StageRun
 
 
@@ -18,23 +20,31 @@ class ProgressLines:
         self._stream = stream
         self._live = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._query = ""
-        self._rows = 0
-        self._began = monotonic()
+        self._open = 0
+        self._rows: Counter[str] = Counter()
 
     def note(self, text: str) -> None:
         self._show(f"{text} …", keep=not self._live)
 
     def begin(self, query: str) -> None:
-        self._query, self._rows, self._began = query, 0, monotonic()
+        self._query, self._rows[query] = query, 0
+        self._open += 1
         if self._live:
             self._show(f"{query:<22} starting", keep=False)
 
     def batch(self, progress: BatchProgress) -> None:
-        self._rows += progress.rows
+        query = progress.query or self._query
+        self._rows[query] += progress.rows
         rate = f"{progress.rows_per_second:>9,.0f} rows/s"
-        self._show(f"{self._query:<22} batch {progress.batch:<4} {self._rows:>10,} rows  {rate}", keep=not self._live)
+        keep = not self._live or self._open > 1
+        self._show(f"{query:<22} batch {progress.batch:<4} {self._rows[query]:>10,} rows  {rate}", keep=keep)
+
+    def warn(self, warning: SurestartError) -> None:
+        """Something that the run itself does not fail of."""
+        self._show(str(warning), keep=True)
 
     def end(self, run: StageRun) -> None:
+        self._open -= 1
         if not run.batches:
             self._show(f"{self._query:<22} nothing new", keep=True)
             return
