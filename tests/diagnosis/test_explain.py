@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,28 @@ def test_of_a_huge_log_the_end_is_explained_and_not_an_error_long_past() -> None
     log = "[MALFORMED_LOG_FILE]\n" + "all is well\n" * (MAX_TEXT // 12 + 1) + "batch 3 doesn't exist\n"
 
     assert [match.explanation.name for match in explain(log).matches] == ["BATCH_DOES_NOT_EXIST"]
+
+
+@pytest.mark.parametrize("unit", ["A", "Aa", "A_", "/a-b", "INFO batch 17 done\n", "\n", "1", " ", "{"])
+def test_eight_megabytes_of_anything_are_answered(unit: str) -> None:
+    """A run of one letter took minutes, a log that repeats itself ten seconds, before lines were cut and told once."""
+    begin = time.process_time()
+    answer = explain(unit * (MAX_TEXT // len(unit)) + "\n[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
+    assert answer.matches[0].explanation.name == "CONCURRENT_STREAM_LOG_UPDATE"
+    assert time.process_time() - begin < 20
+
+
+def test_an_error_seen_early_and_again_at_the_end_is_explained_though_the_text_is_cut() -> None:
+    error = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log of batch 7\n"
+    between = "".join(
+        f"{letter}{other}{more} {'x' * 4000}\n" for letter in "abcdefgh" for other in "abcdefgh" for more in "abcdefgh"
+    )
+    assert explain(error + between + error).matches[0].explanation.name == "CONCURRENT_STREAM_LOG_UPDATE"
+
+
+def test_a_traceback_inside_a_json_line_is_read() -> None:
+    line = json.dumps({"message": "query failed\n[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."})
+    assert explain(line).matches[0].explanation.name == "CONCURRENT_STREAM_LOG_UPDATE"
 
 
 def test_the_command_reads_an_argument_a_file_and_standard_input_alike(tmp_path: Path) -> None:

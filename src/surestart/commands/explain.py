@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 from surestart.diagnosis.explain import MAX_TEXT, explain
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, UsageError
@@ -36,7 +37,7 @@ def _read_text(args: argparse.Namespace) -> str:
             raise _usage("--file and a text were given", "Only one of them can be explained at a time.")
         return _read_tail(args.file)
     if words == "-" or (not words and not sys.stdin.isatty()):
-        return _last(sys.stdin.buffer.read())
+        return _last(_tail(sys.stdin.buffer))
     if not words:
         raise _usage("no error was given", "There is nothing to explain.")
     return words
@@ -50,6 +51,14 @@ def _read_tail(name: str) -> str:
             return _last(file.read(MAX_TEXT))
     except OSError as error:
         raise _usage(f"{name} cannot be read: {error.strerror}", "The text to explain is not there.") from error
+
+
+def _tail(stream: BinaryIO) -> bytes:
+    """The end of what may be gigabytes, without holding more than two pieces of it."""
+    older, newer = b"", b""
+    while block := stream.read(MAX_TEXT):
+        older, newer = newer, block
+    return older + newer
 
 
 def _last(data: bytes) -> str:

@@ -9,15 +9,20 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from surestart.diagnosis.explanations import all_explanations
 from surestart.diagnosis.explanations.explanation import DOCTOR, HISTORY, Explanation
 
 # A driver log may have gigabytes; the cause stands at its end.
 MAX_TEXT = 8 << 20
-_NAME = re.compile(r"_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z][A-Z0-9_]+)?|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
+# A driver log says the same thousands of times with other numbers; Spark's longest message has about 2,000 characters.
+LINE_LIMIT = 8_000
+TEXT_LIMIT = 1 << 20
+_WORD = re.compile(r"[A-Z_][A-Za-z0-9_.]{4,200}+")
+_NAME = re.compile(r"_?[A-Z][A-Z0-9]*+(?:_[A-Z0-9]++)++(?:\.[A-Z][A-Z0-9_]++)?+|\b[A-Z][a-z]++(?:[A-Z][a-z]++)++\b")
 _STAGE = re.compile(r"/[a-z][a-z0-9_]*-([a-z0-9][a-z0-9-]*)/(?:offsets|commits|metadata|sources|state)\b")
 _QUERY_ID = re.compile(r"Query \[id = ([0-9a-fA-F-]{36})")
 _BATCH = re.compile(r"\bbatch(?:Id)?\s*[=#:]?\s*(\d{1,18})\b", re.I)
@@ -48,14 +53,14 @@ class Answer:
 
 def explain(text: str, stage: str = "", environment: str = "") -> Answer:
     """Never raises for what the text holds."""
-    text = text[-MAX_TEXT:]
+    text = condense(text[-MAX_TEXT:])
     entries = all_explanations()
     by_name = {entry.name: entry for entry in entries}
     found: dict[str, str] = {}
-    for match in _NAME.finditer(text):
-        name = _known_name(match[0], by_name)
+    for given in _names(text):
+        name = _known_name(given, by_name)
         if name:
-            found.setdefault(name, match[0])
+            found.setdefault(name, given)
     for entry in entries:
         if entry.name not in found:
             for pattern in entry.patterns:
@@ -68,6 +73,33 @@ def explain(text: str, stage: str = "", environment: str = "") -> Answer:
     ordered = [name for name in ordered if not _is_covered(name, ordered)]
     matches = tuple(Match(by_name[name], _command(by_name[name], stage, environment), found[name]) for name in ordered)
     return Answer(matches, () if matches else _nearest(text, entries), _facts(text))
+
+
+def condense(text: str) -> str:
+    """The text with each kind of line once, cut to what a person would read: its end, where the cause stands.
+
+    Without this, 8 MB of one word take minutes, and 8 MB of a log ten seconds.
+    """
+    # A log in JSON has its traceback on one line.
+    kept: dict[str, str] = {}
+    for line in re.sub(r"\n{2,}", "\n", text.replace("\\n", "\n")).splitlines():
+        if len(line) > LINE_LIMIT:
+            line = f"{line[: LINE_LIMIT // 2]} {line[-LINE_LIMIT // 2 :]}"
+        # The last of its kind stays, or an error that was seen before would be cut off with its first place.
+        kind = line.translate(_DIGITS)
+        kept.pop(kind, None)
+        kept[kind] = line
+    return "\n".join(kept.values())[-TEXT_LIMIT:]
+
+
+_DIGITS = {ord(digit): None for digit in "0123456789"}
+
+
+def _names(text: str) -> Iterator[str]:
+    """What looks like the name of an error, each once."""
+    for word in dict.fromkeys(_WORD.findall(text)):
+        for match in _NAME.finditer(word):
+            yield match[0]
 
 
 def _known_name(name: str, by_name: dict[str, Explanation]) -> str:
@@ -117,9 +149,7 @@ def _facts(text: str) -> tuple[tuple[str, str], ...]:
 
 def _nearest(text: str, entries: tuple[Explanation, ...]) -> tuple[str, ...]:
     names = [entry.name for entry in entries if not entry.wrapper]
-    given = [match[0] for match in _NAME.finditer(text[-20_000:])][:50] or [
-        text.strip()[:100].upper().replace(" ", "_")
-    ]
+    given = list(islice(_names(text[-20_000:]), 50)) or [text.strip()[:100].upper().replace(" ", "_")]
     close = [name for word in given for name in difflib.get_close_matches(word, names, n=3, cutoff=0.55)]
     if close:
         return tuple(dict.fromkeys(close))[:3]
