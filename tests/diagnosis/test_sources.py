@@ -261,8 +261,8 @@ def test_a_position_that_is_no_file_list_reads_nothing() -> None:
     assert Span(span.source, replayed=True).listed == (4, 5)
 
 
-LOST = Finding("KafkaRecordsLost", Severity.UNSAFE, "3 offsets lost", "m", "n", "d")
-OPEN = Finding("KafkaTransactionOpen", Severity.INFO, "1 offset hidden", "m", "n")
+LOST = Finding("KAFKA_RECORDS_LOST", Severity.UNSAFE, "3 offsets lost", "m", "n", "d")
+OPEN = Finding("KAFKA_TRANSACTION_OPEN", Severity.INFO, "1 offset hidden", "m", "n")
 
 
 def samples(*answers: tuple[Finding, ...]) -> Callable[[], tuple[Finding, ...]]:
@@ -280,7 +280,7 @@ def test_a_loss_that_heals_within_seconds_is_no_loss() -> None:
 def test_a_loss_that_every_sample_shows_is_one_and_says_how_often_it_was_seen() -> None:
     found = confirm_by_resampling(samples((LOST,), (LOST,), (LOST,)), lambda seconds: None)
 
-    assert found[0].code == "KafkaRecordsLost"
+    assert found[0].code == "KAFKA_RECORDS_LOST"
     assert found[0].evidence == "3 offsets lost (the same in 3 samples)"
 
 

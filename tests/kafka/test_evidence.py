@@ -44,7 +44,7 @@ def test_offsets_retention_and_open_transactions_are_as_the_broker_has_them(brok
     )
     assert (evidence.retention_ms, evidence.retention_bytes, evidence.cleanup_policy) == (3600000, 123456, "delete")
     found = check_positions(evidence, {0: 10, 1: 10})
-    assert [(finding.code, finding.severity) for finding in found] == [("KafkaTransactionOpen", Severity.INFO)]
+    assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_TRANSACTION_OPEN", Severity.INFO)]
     assert found[0].evidence.startswith("4 offsets in 1 partition(s)")
     producer.commit_transaction(60)
     # The broker writes its marker a moment later; it takes an offset of its own.
@@ -68,7 +68,7 @@ def test_lag_counts_what_is_unread_lost_and_beyond_the_end():
     # 0: 2..4 lost, 5..19 unread. 1: three past the end. 2: new, all unread. 3: gone.
     assert lags == {0: (15, 3, 0), 1: (0, 0, 3), 2: (4, 0, 0), 3: (0, 0, 6)}
     codes = [finding.code for finding in check_positions(evidence, {0: 2, 1: 12, 3: 6})]
-    assert codes == ["KafkaRecordsLost", "KafkaOffsetsBeyondEnd", "KafkaPartitionsGone", "KafkaTransactionOpen"]
+    assert codes == ["KAFKA_RECORDS_LOST", "KAFKA_OFFSETS_BEYOND_END", "KAFKA_PARTITIONS_GONE", "KAFKA_TRANSACTION_OPEN"]
 
 
 def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_silence(tmp_path):

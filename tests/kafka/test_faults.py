@@ -88,7 +88,7 @@ def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark
 
     client.delete_records(topic, {0: 17, 1: 12})
     found = check_positions(read_kafka_evidence(broker.bootstrap, topic), offsets)
-    assert [(finding.code, finding.severity) for finding in found] == [("KafkaRecordsLost", Severity.UNSAFE)]
+    assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_RECORDS_LOST", Severity.UNSAFE)]
     assert "9 offsets in 2 partition(s)" in found[0].evidence
     assert f"{topic}-0: 7 from 10" in found[0].evidence
     assert f"{topic}-1: 2 from 10" in found[0].evidence
@@ -96,7 +96,7 @@ def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark
     # Started all the same, Spark stops too, and nothing of the batch is in the table.
     with pytest.raises(SurestartError) as refused:
         run_stage(spark, environment, stage)
-    assert refused.value.code == "KafkaRecordsLost"
+    assert refused.value.code == "KAFKA_RECORDS_LOST"
     with pytest.raises(SurestartError) as stopped:
         run_ungated(spark, environment, stage)
     assert f"Could not read records in offset [10, 30) for topic partition {topic}-0" in str(stopped.value.__cause__)
@@ -115,19 +115,19 @@ def test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_no
 
     client.delete(topic)
     missing = read_kafka_evidence(broker.bootstrap, topic)
-    assert [finding.code for finding in check_topic_identity(recorded, missing)] == ["KafkaTopicMissing"]
+    assert [finding.code for finding in check_topic_identity(recorded, missing)] == ["KAFKA_TOPIC_MISSING"]
     client.create(topic, partitions=1)
     other = client.produce(topic, payloads(5, "other-"), partitions=1)
 
     evidence = read_kafka_evidence(broker.bootstrap, topic)
     offsets = _next_offsets(environment, topic)
-    assert [finding.code for finding in check_topic_identity(recorded, evidence)] == ["KafkaTopicReplaced"]
-    assert [finding.code for finding in check_positions(evidence, offsets)] == ["KafkaOffsetsBeyondEnd"]
+    assert [finding.code for finding in check_topic_identity(recorded, evidence)] == ["KAFKA_TOPIC_REPLACED"]
+    assert [finding.code for finding in check_positions(evidence, offsets)] == ["KAFKA_OFFSETS_BEYOND_END"]
 
     other.update(client.produce(topic, payloads(10, "more-"), partitions=1))
     grown = read_kafka_evidence(broker.bootstrap, topic)
     found = check_topic_identity(recorded, grown)
-    assert [(finding.code, finding.severity) for finding in found] == [("KafkaTopicReplaced", Severity.UNSAFE)]
+    assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_TOPIC_REPLACED", Severity.UNSAFE)]
     assert recorded in found[0].evidence
     assert grown.topic_id in found[0].evidence
     # By offsets alone nothing is wrong, and Spark goes by offsets alone: ten records of the new topic are never read.
@@ -135,7 +135,7 @@ def test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_no
     # The start gate goes by the id that the first run has recorded.
     with pytest.raises(Refused) as refused:
         run_stage(spark, environment, stage)
-    assert refused.value.code == "KafkaTopicReplaced"
+    assert refused.value.code == "KAFKA_TOPIC_REPLACED"
     run_ungated(spark, environment, stage)
     read = raw_rows(spark, environment)
     assert sum(count for row, count in read.items() if row in other) == 5

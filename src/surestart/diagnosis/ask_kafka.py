@@ -34,17 +34,17 @@ def ask_kafka(
 ) -> tuple[Finding, ...]:
     """The cluster's answers as findings; an unreachable cluster is "cannot tell" and never silence."""
     from surestart.sources.kafka_evidence import read_kafka_evidence
-    from surestart.sources.kafka_findings import inspect_kafka_start
+    from surestart.sources.kafka_findings import inspect_kafka_start, out_of_reach
 
     found = confirm_by_resampling(
-        lambda: inspect_kafka_start(source, checkpoint, recorded_topic_id, timeout_seconds), time.sleep
+        lambda: inspect_kafka_start(source, checkpoint, recorded_topic_id, timeout_seconds, commands), time.sleep
     )
     if any(finding.severity in (Severity.UNSAFE, Severity.CANNOT_TELL) for finding in found):
         return found
     try:
         evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
     except SurestartError as error:
-        return (*found, Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not))
+        return (*found, out_of_reach(error, commands))
     offsets = read_offsets(checkpoint, source.topic)
     lag = unread_offsets(evidence, offsets)
     return (*found, *find_kafka_expiry(declaration, evidence, lag, _last_planned_at(checkpoint), commands, now))

@@ -1,11 +1,11 @@
 """Whether a Kafka stage may start: the checkpoint's offsets beside what the cluster says now.
 
-    another topic id         the topic was deleted and made again: offsets mean other records      KafkaTopicReplaced
-    no such topic            deleted, renamed, or the wrong cluster                                KafkaTopicMissing
-    next < earliest          records deleted before they were read, counted by partition           KafkaRecordsLost
-    next > end               the checkpoint is of another topic, even where no id was recorded     KafkaOffsetsBeyondEnd
-    partition gone           the topic was made again with fewer partitions                        KafkaPartitionsGone
-    latest < end, no lag     an open transaction hides what was written after it                   KafkaTransactionOpen
+    another topic id         the topic was deleted and made again: offsets mean other records  KAFKA_TOPIC_REPLACED
+    no such topic            deleted, renamed, or the wrong cluster  KAFKA_TOPIC_MISSING
+    next < earliest          records deleted before they were read, counted by partition  KAFKA_RECORDS_LOST
+    next > end               the checkpoint is of another topic, even where no id was recorded  KAFKA_OFFSETS_BEYOND_END
+    partition gone           the topic was made again with fewer partitions  KAFKA_PARTITIONS_GONE
+    latest < end, no lag     an open transaction hides what was written after it  KAFKA_TRANSACTION_OPEN
 
 Spark itself sees the second to fifth only once it reads, in words that name one partition and no count, and advises
 `failOnDataLoss=false`. The first it does not see at all.
@@ -17,49 +17,55 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.positions import KafkaPosition
+from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, SurestartError
 from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag, read_kafka_evidence
 
 if TYPE_CHECKING:
     from surestart.checkpoint.snapshot import Checkpoint
     from surestart.sources.kafka import KafkaSource
 
+_COMMANDS = Commands("raw-ingest")
 _NEVER = "set failOnDataLoss to false: Spark would skip the missing records and say so in a log line only."
 
 
-def check_topic_identity(recorded_topic_id: str, evidence: KafkaEvidence) -> tuple[Finding, ...]:
+def check_topic_identity(
+    recorded_topic_id: str, evidence: KafkaEvidence, commands: Commands = _COMMANDS
+) -> tuple[Finding, ...]:
     """Nothing, when the topic is the one that was recorded. recorded_topic_id "" is "cannot tell": never safe."""
     if not evidence.exists:
         return (_missing(evidence),)
     if not recorded_topic_id:
         return (
             Finding(
-                "KafkaTopicNotRecorded",
+                "KAFKA_TOPIC_NOT_RECORDED",
                 Severity.CANNOT_TELL,
                 f"topic {evidence.topic!r} has id {evidence.topic_id}; no id was recorded when the checkpoint began",
                 "Whether it is the topic that the checkpoint has read from is not known. The next run records its id.",
-                "surestart doctor raw-ingest",
+                commands.doctor(),
             ),
         )
     if recorded_topic_id == evidence.topic_id:
         return ()
     return (
         Finding(
-            "KafkaTopicReplaced",
+            "KAFKA_TOPIC_REPLACED",
             Severity.UNSAFE,
             f"topic {evidence.topic!r} has id {evidence.topic_id}, the checkpoint has read from {recorded_topic_id}; "
             f"the new one holds {sum(one.end - one.earliest for one in evidence.partitions)} offsets "
             f"in {len(evidence.partitions)} partitions",
             "The topic was deleted and made again under the same name. The checkpoint's offsets point into other "
             "records: the new topic's first ones would be skipped, silently where it has grown past the checkpoint.",
-            "surestart plan reset raw-ingest -o plan.json",
+            commands.plan("reset"),
             "start the stage: Spark compares offsets only and would go on in the middle of the new topic.",
         ),
     )
 
 
-def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tuple[Finding, ...]:
+def check_positions(
+    evidence: KafkaEvidence, offsets: Mapping[int, int], commands: Commands = _COMMANDS
+) -> tuple[Finding, ...]:
     """What stands between the checkpoint's next offsets and the topic as it is. offsets: {} for a new checkpoint."""
     if not evidence.exists:
         return (_missing(evidence),)
@@ -73,12 +79,12 @@ def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tupl
         listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
         findings.append(
             Finding(
-                "KafkaRecordsLost",
+                "KAFKA_RECORDS_LOST",
                 Severity.UNSAFE,
                 f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
                 "Retention or delete-records removed them from the topic; they are in no table either. "
                 f"The topic keeps records for {_duration(evidence.retention_ms)}.",
-                "surestart plan reset raw-ingest -o plan.json",
+                commands.plan("reset"),
                 _NEVER,
             )
         )
@@ -86,23 +92,23 @@ def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tupl
         listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.beyond} past its end" for lag in beyond)
         findings.append(
             Finding(
-                "KafkaOffsetsBeyondEnd",
+                "KAFKA_OFFSETS_BEYOND_END",
                 Severity.UNSAFE,
                 f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
                 "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
-                "surestart plan reset raw-ingest -o plan.json",
+                commands.plan("reset"),
                 "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
             )
         )
     if gone:
         findings.append(
             Finding(
-                "KafkaPartitionsGone",
+                "KAFKA_PARTITIONS_GONE",
                 Severity.UNSAFE,
                 f"{len(gone)} partition(s) of the checkpoint are not in topic {evidence.topic!r}: "
                 + _listed(str(lag.partition) for lag in gone),
                 "Partitions cannot be removed from a topic: it was deleted and made again with fewer.",
-                "surestart plan reset raw-ingest -o plan.json",
+                commands.plan("reset"),
                 _NEVER,
             )
         )
@@ -111,7 +117,7 @@ def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tupl
         hidden = sum(one.end - one.latest for one in waiting)
         findings.append(
             Finding(
-                "KafkaTransactionOpen",
+                "KAFKA_TRANSACTION_OPEN",
                 Severity.INFO,
                 f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
                 "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
@@ -123,7 +129,7 @@ def check_positions(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tupl
 
 def _missing(evidence: KafkaEvidence) -> Finding:
     return Finding(
-        "KafkaTopicMissing",
+        "KAFKA_TOPIC_MISSING",
         Severity.UNSAFE,
         f"{evidence.bootstrap} has no topic {evidence.topic!r}",
         "It was deleted, has another name, or this is another cluster. Unread records are gone with it.",
@@ -145,7 +151,11 @@ def _duration(milliseconds: int | None) -> str:
 
 
 def inspect_kafka_start(
-    source: KafkaSource, checkpoint: Checkpoint, recorded_topic_id: str = "", timeout_seconds: float = 15
+    source: KafkaSource,
+    checkpoint: Checkpoint,
+    recorded_topic_id: str = "",
+    timeout_seconds: float = 15,
+    commands: Commands = _COMMANDS,
 ) -> tuple[Finding, ...]:
     """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
     held = [one.end.partitions for one in checkpoint.sources if isinstance(one.end, KafkaPosition)]
@@ -153,8 +163,14 @@ def inspect_kafka_start(
     try:
         evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
     except CannotTell as error:
-        return (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
+        return (out_of_reach(error, commands),)
     if not evidence.exists:
         return (_missing(evidence),)
-    identity = check_topic_identity(recorded_topic_id, evidence) if offsets else ()
-    return (*identity, *check_positions(evidence, offsets))
+    identity = check_topic_identity(recorded_topic_id, evidence, commands) if offsets else ()
+    return (*identity, *check_positions(evidence, offsets, commands))
+
+
+def out_of_reach(error: SurestartError, commands: Commands) -> Finding:
+    return Finding(
+        "KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, error.what, error.meaning, commands.doctor(), error.do_not
+    )

@@ -1,0 +1,107 @@
+"""What the doctor asks a real broker before a start: lost, expiring, another topic, or nothing to say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from confluent_kafka import Producer
+from kafka_client import KafkaClient, payloads
+from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
+
+from surestart.checkpoint.snapshot import read_checkpoint
+from surestart.declaration import SourceDeclaration
+from surestart.diagnosis.ask_kafka import ask_kafka
+from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.finding import Finding, Severity
+from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka_evidence import read_kafka_evidence
+
+PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
+
+
+def ask(
+    broker, topic: str, folder: Path, offsets: dict[str, int], recorded: str = "", now: int = PLANNED_AT
+) -> tuple[Finding, ...]:
+    """The doctor's answer for a checkpoint whose next offsets in `topic` are these."""
+    place = write_checkpoint(folder / "ck", planned=3, committed=3, offset=json.dumps({topic: offsets}))
+    source = KafkaSource(broker.bootstrap, topic)
+    commands = Commands("ingest", "prod")
+    declared = SourceDeclaration("kafka", topic)
+    checkpoint = read_checkpoint(str(place))
+    return ask_kafka(source, declared, checkpoint, commands, recorded_topic_id=recorded, now=now, timeout_seconds=15)
+
+
+def topic_id(broker, topic: str) -> str:
+    return read_kafka_evidence(broker.bootstrap, topic).topic_id
+
+
+def test_the_same_topic_with_unread_records_has_nothing_to_say(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 2)
+    client.produce(topic, payloads(20))
+    assert ask(broker, topic, tmp_path, {"0": 10, "1": 4}, topic_id(broker, topic)) == ()
+
+
+def test_records_deleted_before_they_were_read_are_looked_at_three_times_and_refuse_the_start(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 2)
+    client.produce(topic, payloads(20))
+    client.delete_records(topic, {0: 7})
+    (found,) = ask(broker, topic, tmp_path, {"0": 3, "1": 10}, topic_id(broker, topic))
+    assert (found.code, found.severity) == ("KAFKA_RECORDS_LOST", Severity.UNSAFE)
+    assert f"{topic}-0: 4 from 3" in found.evidence
+    assert found.evidence.endswith("(the same in 3 samples)")
+    assert found.next == "surestart plan reset ingest -e prod -o plan.json"
+
+
+def test_a_topic_made_again_with_fewer_partitions_is_told_by_its_id_and_by_them(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 2)
+    recorded = topic_id(broker, topic)
+    client.delete(topic)
+    client.create(topic, 1)
+    found = ask(broker, topic, tmp_path, {"0": 0, "1": 5}, recorded)
+    assert {finding.code for finding in found} == {"KAFKA_TOPIC_REPLACED", "KAFKA_PARTITIONS_GONE"}
+    assert {finding.severity for finding in found} == {Severity.UNSAFE}
+
+
+def test_a_topic_that_is_gone_or_was_never_recorded(broker, client: KafkaClient, topic: str, tmp_path: Path) -> None:
+    (missing,) = ask(broker, topic, tmp_path / "missing", {"0": 5}, "an-id")
+    assert (missing.code, missing.severity) == ("KAFKA_TOPIC_MISSING", Severity.UNSAFE)
+    client.create(topic, 1)
+    (unknown,) = ask(broker, topic, tmp_path / "unknown", {"0": 0})
+    assert (unknown.code, unknown.severity) == ("KAFKA_TOPIC_NOT_RECORDED", Severity.CANNOT_TELL)
+
+
+def test_unread_records_have_a_time_at_which_they_expire(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    """Retention of a day, the last batch planned 23 hours ago: an hour is left. Nothing unread, no clock."""
+    client.create(topic, 1, **{"retention.ms": str(DAY)})
+    client.produce(topic, payloads(5), partitions=1)
+    recorded = topic_id(broker, topic)
+    late = PLANNED_AT + 23 * 3_600_000
+    (found,) = ask(broker, topic, tmp_path / "behind", {"0": 2}, recorded, now=late)
+    assert (found.code, found.severity) == ("SOURCE_RETENTION_CLOCK", Severity.ATTENTION)
+    assert "3 unread offsets" in found.evidence
+    assert "1 h 0 min from now" in found.meaning
+    assert ask(broker, topic, tmp_path / "early", {"0": 2}, recorded, now=PLANNED_AT) == ()
+    assert ask(broker, topic, tmp_path / "done", {"0": 5}, recorded, now=late) == ()
+
+
+def test_records_behind_an_open_transaction_are_told_and_do_not_stop_a_start(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"waiting", partition=0)
+    producer.flush(60)
+    (found,) = ask(broker, topic, tmp_path, {"0": 0}, topic_id(broker, topic))
+    producer.abort_transaction(60)
+    assert (found.code, found.severity) == ("KAFKA_TRANSACTION_OPEN", Severity.INFO)
