@@ -104,6 +104,7 @@ def _tell(case: Any, seconds: float) -> None:
 
 def make_session(line: str) -> Any:
     from pyspark.sql import SparkSession
+    from restart_lab import THRIFTY
 
     from surestart.jars import resolve_jars
     from surestart.java import find_java, launcher_home
@@ -114,6 +115,9 @@ def make_session(line: str) -> Any:
     settings = {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.memory": "1g",
+        # A batch here is a second of analysis by a cold JVM: neither the second compiler nor re-planning pays off.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.adaptive.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -123,6 +127,7 @@ def make_session(line: str) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.warehouse.dir": str(HOME / line / "warehouse"),
+        **THRIFTY,
     }
     builder = SparkSession.builder.master("local[2]").appName(f"calibrate {line}")
     for key, value in settings.items():

@@ -7,13 +7,16 @@ import pytest
 from calibration import Case, describe, matrix
 from calibration_shapes import FAST
 from pyspark.sql import SparkSession
-from restart_lab import Lab, restart_cases
+from restart_lab import THRIFTY, Lab, restart_cases
+
+from surestart.session import applied
 
 
 @pytest.fixture(scope="module")
 def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     lab = Lab(spark, tmp_path_factory.mktemp("lab"))
-    return restart_cases(lab, FAST, ".".join(spark.version.split(".")[:2]))
+    with applied(spark, THRIFTY):
+        return restart_cases(lab, FAST, ".".join(spark.version.split(".")[:2]))
 
 
 def test_no_damaged_checkpoint_is_called_safe_and_then_goes_wrong(
