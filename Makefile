@@ -42,8 +42,26 @@ chaos: setup ## the full fault-injection counts (long)
 calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
 	@$(BIN)/python benchmarks/calibrate.py
 
-test-connect: setup ## the same pipeline on a Spark Connect server
-	@$(BIN)/python -m pytest -q -m connect --timeout=900 $(ARGS)
+# The gate, the registry, the stages and every sink: the tests of `make test`, on a server instead of a classic session.
+CONNECT_TESTS := tests/connect tests/gate/test_start_gate.py tests/gate/test_side_by_side.py tests/foundation/test_stages.py \
+  tests/avro/test_stage.py tests/postgres/test_streaming.py tests/postgres/test_both.py
+# databricks-connect and pyspark own the same files: never in one environment.
+CONNECT := .venv-connect
+CONNECT_STAMP := $(CONNECT)/.installed
+PYTHON312 ?= python3.12
+
+test-connect: setup $(CONNECT_STAMP) ## the same tests on a Spark Connect server, by pyspark and by databricks-connect
+	@$(BIN)/python -m tests.connect.with_server $(BIN)/python -m pytest -q -m "not chaos" --timeout=600 $(CONNECT_TESTS) $(ARGS)
+	@$(BIN)/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
+	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider tests/connect tests/gate/test_start_gate.py $(ARGS)
+
+$(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
+	@echo "setup: databricks-connect in its own $(CONNECT), Python 3.12" >&2
+	@$(UV) venv -q --clear --python $(PYTHON312) $(CONNECT)
+	@$(UV) pip install -q --python $(CONNECT)/bin/python --require-hashes -r requirements/connect.txt
+	@$(UV) pip install -q --python $(CONNECT)/bin/python -c $(LOCK) pytest pytest-timeout
+	@$(UV) pip install -q --python $(CONNECT)/bin/python --no-deps -e .
+	@touch $@
 
 test-cluster: setup ## the pipeline on a standalone master with two workers
 	@$(BIN)/python -m pytest -q -m cluster --timeout=1800 $(ARGS)

@@ -16,13 +16,24 @@ from surestart.environment import Environment, environment_from_settings
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    """Real Spark with Delta, Kafka and Avro."""
+    """Real Spark with Delta, Kafka and Avro; where SPARK_REMOTE names a server, that one (make test-connect)."""
     from surestart.session import local_session
+    from surestart.session import session as any_session
 
+    if os.environ.get("SPARK_REMOTE"):
+        yield any_session("tests")
+        return
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse)})
     yield session
     session.stop()
+
+
+@pytest.fixture
+def classic_only() -> None:
+    """For tests that look into the JVM of their own session, or that drive one of their own."""
+    if os.environ.get("SPARK_REMOTE"):
+        pytest.skip("needs a classic session; runs in make test")
 
 
 @pytest.fixture

@@ -136,18 +136,19 @@ def run_stages(
                 interrupt.check()
     except BaseException as reason:
         failed = next((member for member in members if member.failure is reason), None)
-        stopped = [member for member in members if member is not failed and member.running is not None]
+        stopped = [_where_it_stands(member.running) for member in members if member is not failed and member.running]
         with ExitStack() as ends:
             for member in members:
                 # Called one after the other, also when one of them raises.
                 ends.callback(member.end, reason, failed.stage.name if failed else "")
         if failed is not None and stopped and isinstance(reason, SurestartError):
-            raise _with_the_others(reason, failed, stopped) from reason
+            raise _with_the_others(reason, failed.stage, stopped) from reason
         raise
+    done = [member.running.result() for member in members if member.running is not None]
     with ExitStack() as ends:
         for member in members:
             ends.callback(member.end, None)
-    return [member.running.result() for member in members if member.running is not None]
+    return done
 
 
 class _Member:
@@ -159,6 +160,7 @@ class _Member:
         self.failure: BaseException | None = None
         self._guarded: GuardedRun | None = None
         self._holds = ExitStack()
+        self._session = ExitStack()
 
     def start(
         self,
@@ -170,7 +172,7 @@ class _Member:
         warn: Callable[[SurestartError], object],
     ) -> None:
         try:
-            session = stream_session(spark)
+            session = self._session.enter_context(stream_session(spark))
             guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
             mirror = self._holds.enter_context(mirrored(environment, self.stage))
             self._holds.enter_context(applied(session, pairs(EVERYWHERE)))
@@ -200,14 +202,13 @@ class _Member:
 
     def end(self, reason: BaseException | None, failed: str = "") -> None:
         """Its query has ended, and its history says how: by its own failure, or stopped because of another's."""
-        try:
-            if self.running is not None and reason is not None:
-                self.running.stop()
-        finally:
-            self._holds.close()
+        with self._session, ExitStack() as ends:
             if self._guarded is not None:
                 own = reason is None or reason is self.failure
-                self._guarded.end_with(reason if own else StoppedWith(failed, reason))
+                ends.callback(self._guarded.end_with, reason if own else StoppedWith(failed, reason))
+            with self._holds:
+                if self.running is not None and reason is not None:
+                    self.running.stop()
 
 
 def _stopped_by_somebody(running: RunningQuery) -> StageFailed:
@@ -221,17 +222,17 @@ def _stopped_by_somebody(running: RunningQuery) -> StageFailed:
     )
 
 
-def _with_the_others(reason: SurestartError, failed: _Member, stopped: Sequence[_Member]) -> SurestartError:
+def _where_it_stands(running: RunningQuery) -> str:
+    last = running.result().last_batch
+    return f"{running.context.stage} ({'no batch' if last is None else f'last batch {last}'})"
+
+
+def _with_the_others(reason: SurestartError, failed: Stage, stopped: Sequence[str]) -> SurestartError:
     """The same error, which says of which stage it is and what became of the others."""
-    others = []
-    for member in stopped:
-        assert member.running is not None
-        last = member.running.result().last_batch
-        others.append(f"{member.stage.name} ({'no batch' if last is None else f'last batch {last}'})")
-    what = reason.what if failed.stage.name in reason.what else f"stage {failed.stage.name!r}: {reason.what}"
+    what = reason.what if failed.name in reason.what else f"stage {failed.name!r}: {reason.what}"
     return type(reason)(
         what,
-        meaning=f"{reason.meaning} The other stages of this process were stopped: {', '.join(others)}.",
+        meaning=f"{reason.meaning} The other stages of this process were stopped: {', '.join(stopped)}.",
         next=reason.next,
         do_not=reason.do_not,
         code=reason.code,

@@ -62,6 +62,10 @@ def local_session(
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
         **(confs or {}),
     }
+    if not master.startswith("local"):
+        # Executors are processes of their own, which find the connectors at the same place.
+        settings.setdefault("spark.executor.extraClassPath", settings["spark.driver.extraClassPath"])
+        settings.setdefault("spark.executor.memory", memory)
     builder = SparkSession.builder.appName(application).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -69,15 +73,18 @@ def local_session(
 
 
 def session(application: str = "surestart", *, ui: bool = False) -> SparkSession:
-    """The session that is there (Databricks, a notebook, Spark Connect by SPARK_REMOTE), else a local one."""
+    """The session that is there (Databricks, a notebook, Spark Connect by SPARK_REMOTE), else a local one, or one on
+    the cluster that SURESTART_MASTER names."""
     if runs_on_databricks() or os.environ.get("SPARK_REMOTE"):
         from pyspark.sql import SparkSession
 
         # No appName: on a session that exists it would be a setting, which Spark Connect refuses.
         return SparkSession.builder.getOrCreate()
-    return local_session(application, ui=ui)
+    return local_session(application, ui=ui, master=os.environ.get(MASTER) or "local[2]")
 
 
+# A standalone cluster, such as spark://127.0.0.1:7077. It sees the same paths as this machine.
+MASTER = "SURESTART_MASTER"
 # More options for the JVM of a local session, such as -XX:TieredStopAtLevel=1 where runs are short.
 JAVA_OPTIONS = "SURESTART_JAVA_OPTIONS"
 
@@ -86,16 +93,25 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def stream_session(spark: SparkSession) -> SparkSession:
+@contextmanager
+def stream_session(spark: SparkSession) -> Iterator[SparkSession]:
     """The session for one of several streams of this process. On Spark Connect each has its own: a foreachBatch
     function there runs in the user's session (SPARK-44462), and two streams in it would share the transaction settings
     of their MERGEs: Delta would skip one batch for the other's. Classic Spark gives each stream a copy by itself."""
     if not is_connect(spark):
-        return spark
+        yield spark
+        return
+    own = _another_session(spark)
+    try:
+        yield own
+    finally:
+        own.stop()
+
+
+def _another_session(spark: SparkSession) -> SparkSession:
     remote = os.environ.get("SPARK_REMOTE")
-    builder = type(spark).builder
     if remote:
-        fresh: SparkSession = builder.remote(remote).create()
+        fresh: SparkSession = type(spark).builder.remote(remote).create()
         return fresh
     if importlib.util.find_spec("databricks.connect") is not None:
         from databricks.connect import DatabricksSession

@@ -1,0 +1,107 @@
+"""A Spark Connect server around one command: `python -m tests.connect.with_server [--worker PYTHON] CMD …`.
+
+    server (JVM of this Python's pyspark)  <── sc://127.0.0.1:PORT ──  CMD, with SPARK_REMOTE set
+       └── workers: PYTHON (default: this one); its minor version must be CMD's own
+
+The server knows nothing of surestart beyond its jars and settings; the shared `spark` fixture takes SPARK_REMOTE.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from surestart.jars import resolve_jars
+from surestart.java import find_java, launcher_home
+from surestart.settings import LOCAL, pairs
+
+ROOT = Path(__file__).parents[2]
+SECONDS_TO_START = 120
+
+
+@contextmanager
+def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
+    """The address of a server that is there inside the block. folder: for its log and warehouse."""
+    port = _free_port()
+    log4j = ROOT / "src" / "surestart" / "log4j2.properties"
+    settings = {
+        **pairs(LOCAL),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in resolve_jars()),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -XX:TieredStopAtLevel=1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    home = Path(str(importlib.util.find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+    for key, value in settings.items():
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    variables = {
+        **os.environ,
+        "JAVA_HOME": str(launcher_home(find_java())),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": worker,
+        # Functions of the tests' own modules are unpickled in the server's workers.
+        "PYTHONPATH": str(ROOT),
+    }
+    variables.pop("SPARK_REMOTE", None)
+    with (folder / "server.log").open("w") as log:
+        server = subprocess.Popen(
+            command, env=variables, stdout=log, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True
+        )
+        try:
+            _wait_for(port, server, folder / "server.log")
+            yield f"sc://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    until = time.monotonic() + SECONDS_TO_START
+    while time.monotonic() < until and server.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        # Nothing tells when the port opens but asking for it.
+        time.sleep(0.2)
+    raise RuntimeError(f"no Spark Connect server within {SECONDS_TO_START} s:\n{log.read_text()[-3000:]}")
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    worker = sys.executable
+    if words[:1] == ["--worker"]:
+        worker, words = str(Path(words[1]).absolute()), words[2:]
+    with tempfile.TemporaryDirectory(prefix="connect-server-") as folder:
+        with connect_server(Path(folder), worker) as remote:
+            code = subprocess.run(words, env={**os.environ, "SPARK_REMOTE": remote}, check=False).returncode
+        if code:
+            sys.stderr.write((Path(folder) / "server.log").read_text()[-4000:])
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
