@@ -65,5 +65,7 @@ def readings_of(message: Column, unreadable: Column) -> list[Column]:
         time.cast("date").alias("reading_date"),
         *[message[name].alias(name) for name in ("revision", "temperature", "humidity", "battery")],
         *[F.col(name) for name in ("payload", "source", "partition", "offset", "ingested_at")],
+        # The batch's own time, written in the checkpoint: a replay gives the same one.
+        F.current_timestamp().alias("deserialized_at"),
         judged.alias("reason"),
     ]

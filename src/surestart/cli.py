@@ -18,6 +18,9 @@ VERBS = {
     "doctor": "the stages of an environment: verdict, evidence, the next command",
     "history": "the last runs: who, when, which batches, how they ended; who runs now",
     "explain": "what an error means for the data, and the command that comes next",
+    "plan": "what a remedy (resume, replay, backfill, reset, retire) would do; writes nothing else",
+    "apply": "do what a plan says; killed anywhere, the same command goes on",
+    "undo": "checkpoints and tables as they were before a remedy",
     "kafka": "start, stop and look at a real Kafka broker on this machine",
 }
 

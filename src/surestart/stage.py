@@ -52,6 +52,9 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
+    """clock: the column of its output that holds the time of the batch that wrote the row, if it has one; an undo
+    tells by it which rows a stage below must pass over."""
+
     name: str
     source: Source
     transform: Transform
@@ -59,6 +62,7 @@ class Stage:
     output_mode: str = "append"
     state: tuple[str, ...] = ()
     confs: tuple[tuple[str, str], ...] = ()
+    clock: str = ""
 
     def declare(self, environment: Environment) -> StageDeclaration:
         return StageDeclaration(

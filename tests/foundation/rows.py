@@ -30,7 +30,11 @@ def account(environment: Environment) -> Account:
 def table_rows(spark: Any, environment: Environment, table: str) -> Counter[tuple[Any, ...]]:
     """Every row, ingestion time left out: it is the one column that two runs over the same input may differ in. Paths
     are cut to the file's name, so that two environments can be compared."""
-    frame = spark.read.format("delta").load(environment.table(table).path).drop("ingested_at", "source_time")
+    frame = (
+        spark.read.format("delta")
+        .load(environment.table(table).path)
+        .drop("ingested_at", "deserialized_at", "source_time")
+    )
     position = frame.columns.index("source")
     rows: Counter[tuple[Any, ...]] = Counter()
     for row in frame.collect():

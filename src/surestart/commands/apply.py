@@ -1,0 +1,104 @@
+"""`surestart apply PLAN`: does what a plan says; `PLAN` is its file, or the digest of one that was begun."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surestart.commands.arguments import add_environment_arguments, read_environment
+from surestart.commands.doctor import given_options
+from surestart.environment import Environment
+from surestart.errors import EXIT_FINDINGS, EXIT_FINE, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from surestart.remedies.plan import Plan
+    from surestart.stage import Pipeline
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the plan's file; or the digest of a plan that was begun")
+    add_environment_arguments(parser)
+    parser.add_argument(
+        "--confirm", metavar="TARGET", help="the name of what is changed, such as local/sensor-raw-ingest, for scripts"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.remedies.apply import ALREADY, apply_plan
+    from surestart.remedies.chain import read_chain
+    from surestart.remedies.plan import check_environment, read_plan
+    from surestart.session import session
+
+    environment, pipeline, settings = read_environment(args)
+    plan = read_plan(args.plan) if Path(args.plan).exists() or not _is_digest(args.plan) else None
+    if plan is not None:
+        check_environment(plan, environment)
+    sys.stderr.write("starting Spark\n")
+    spark = session("surestart apply")
+    plan = plan or find_begun(spark, environment, args.plan)
+    chain = read_chain(environment, build_stages(pipeline, settings, plan))
+    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm), say)
+    certificate = done.certificate
+    exact = certificate is None or bool(certificate.get("exact"))
+    if args.json:
+        body = {"schema_version": 1, "digest": plan.digest, "outcome": done.outcome, "certificate": certificate}
+        sys.stdout.write(json.dumps(body, indent=2) + "\n")
+        return EXIT_FINE if exact else EXIT_FINDINGS
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    first = "was applied before; nothing was done" if done.outcome == ALREADY else "is applied"
+    sys.stdout.write(f"\n{plan.remedy} of {plan.target} {first} (digest {plan.digest[:12]}).\n")
+    if certificate is not None:
+        from surestart.report.certificate_text import summarize_certificate
+
+        sys.stdout.write(summarize_certificate(certificate))
+    if plan.undo:
+        sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
+    sys.stdout.write(f"Next: surestart {'status' if exact else 'verify'}{options}\n")
+    return EXIT_FINE if exact else EXIT_FINDINGS
+
+
+def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan):  # type: ignore[no-untyped-def]
+    """With the settings that the plan was made with; a setting given now must agree with them."""
+    for key, value in settings.items():
+        if key in plan.settings and plan.settings[key] != value:
+            raise UsageError(
+                f"--set {key}={value!r} was given, the plan was made with {plan.settings[key]!r}",
+                meaning="The stages would not be those that were planned for. Nothing was changed.",
+                next="surestart apply plan.json  # without that setting",
+            )
+    return pipeline.build_stages({**plan.settings, **settings})
+
+
+def find_begun(spark: SparkSession, environment: Environment, digest: str) -> Plan:
+    from surestart.remedies.undo import find_applied
+
+    return find_applied(spark, environment, digest)
+
+
+def confirming(given: str | None) -> Callable[[Plan], str]:
+    def ask(plan: Plan) -> str:
+        if given is not None:
+            return given
+        if not sys.stdin.isatty():
+            return ""
+        sys.stderr.write(f"Type {plan.target} to go on: ")
+        sys.stderr.flush()
+        return sys.stdin.readline()
+
+    return ask
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) >= 8 and all(letter in "0123456789abcdef" for letter in text.lower())

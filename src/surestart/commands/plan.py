@@ -1,0 +1,178 @@
+"""`surestart plan REMEDY STAGE [-o plan.json]`: what a remedy would do. Writes the plan file and nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.commands.doctor import given_options
+from surestart.environment import Environment
+from surestart.errors import EXIT_FINE, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from surestart.remedies.chain import Chain
+    from surestart.remedies.plan import Plan
+
+_REMEDIES = """\
+remedies:
+  resume    what the next start runs again, and why that is safe; nothing is done
+  replay    process again from a batch, a time or positions; or rebuild a checkpoint
+            that is gone from what the output holds
+  backfill  fill a hole (the one that `surestart verify` found, or a named range)
+            while the stream goes on
+  reset     rebuild the stage, and those below it, from the beginning
+  retire    a query that nobody needs: its checkpoint goes, its tables stay or go
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _REMEDIES + "\n" + (parser.epilog or "")
+    parser.add_argument("remedy", choices=("resume", "replay", "backfill", "reset", "retire"))
+    parser.add_argument("stage", help="a stage's name")
+    add_environment_arguments(parser)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, for `surestart apply FILE`")
+    parser.add_argument("--json", action="store_true", help="the plan as one JSON object on stdout")
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+    begin = parser.add_argument_group("replay")
+    begin.add_argument("--from-batch", type=int, metavar="N", help="from this batch of the stage on")
+    begin.add_argument("--from-time", metavar="TIME", help="from the first batch written then or later (ISO 8601)")
+    begin.add_argument(
+        "--from-positions", metavar="JSON", help='{"topic or file": {"partition": first offset to read again}}'
+    )
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="SOURCE:PARTITION:FIRST-LAST",
+        help="backfill: this range; default: the gaps that are found by counting",
+    )
+    parser.add_argument("--clear-tables", action="store_true", help="retire: empty the stage's tables too")
+    how = parser.add_argument_group("reset and replay")
+    how.add_argument(
+        "--method",
+        choices=("in-place", "beside"),
+        default="in-place",
+        help="in-place: remove the rows from the tables (default). beside: fill new tables while readers keep the old "
+        "ones, then swap (reset only)",
+    )
+    how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
+    how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
+    how.add_argument("--no-run", action="store_true", help="leave starting the stages to their schedule")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.remedies.chain import read_chain
+
+    environment, pipeline, settings = read_environment(args)
+    stages = pipeline.build_stages(settings)
+    (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
+    if stage is None:
+        raise UsageError(
+            "a remedy is for one stage; those below it follow",
+            meaning="Nothing was planned.",
+            next=f"surestart plan {args.remedy} {stages[0].name} -o plan.json",
+        )
+    check_output(args.output)
+    chain = read_chain(environment, stages)
+    from surestart.session import session
+
+    sys.stderr.write("starting Spark\n")
+    spark = session("surestart plan")
+    plan = make_plan(spark, environment, chain, args, settings)
+    write_plan(plan, args, environment)
+    return EXIT_FINE
+
+
+def make_plan(
+    spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
+) -> Plan:
+    from surestart.remedies.half_way import refuse_half_way
+    from surestart.remedies.plan_replay import From, plan_replay, read_positions, read_time
+    from surestart.remedies.plan_reset import plan_reset
+    from surestart.remedies.planning import Request
+
+    name = args.stage.removeprefix(f"{environment.pipeline}-")
+    for link in chain.below(name):
+        refuse_half_way(environment, link.query, spark, given_options(args))
+    request = Request(
+        settings=settings,
+        pipeline=args.pipeline or "",
+        accept_loss=args.accept_loss,
+        keep_lost=args.keep_lost,
+        run=not args.no_run,
+    )
+    given = [one for one in (args.from_batch, args.from_time, args.from_positions) if one is not None]
+    if len(given) > 1 or (given and args.remedy != "replay"):
+        raise UsageError(
+            "--from-batch, --from-time and --from-positions are for a replay, and only one of them",
+            meaning="Where to begin would not be clear. Nothing was planned.",
+            next=f"surestart plan replay {name} --from-batch 0 -o plan.json",
+        )
+    if args.method == "beside" and args.remedy != "reset":
+        raise UsageError(
+            f"a {args.remedy} cannot be made beside",
+            meaning="A table is filled beside the old one from its beginning on. Nothing was planned.",
+            next=f"surestart plan reset {name} --method beside -o plan.json",
+        )
+    if args.remedy == "resume":
+        from surestart.diagnosis.ask_stages import ask_stage
+        from surestart.remedies.plan_resume import plan_resume
+
+        diagnosis = ask_stage(environment, chain.link(name).stage, options=given_options(args))
+        return plan_resume(spark, environment, chain, name, diagnosis, request)
+    if args.remedy == "retire":
+        from surestart.remedies.plan_retire import plan_retire
+
+        return plan_retire(spark, environment, chain, name, args.clear_tables, request)
+    if args.remedy == "backfill":
+        from surestart.remedies.plan_backfill import plan_backfill, read_ranges
+
+        return plan_backfill(spark, environment, chain, name, read_ranges(args.range), request)
+    if args.remedy == "replay":
+        begin = From(
+            batch=args.from_batch,
+            time=read_time(args.from_time) if args.from_time else None,
+            positions=read_positions(args.from_positions) if args.from_positions else None,
+        )
+        return plan_replay(spark, environment, chain, name, begin, request)
+    if args.method == "beside":
+        from surestart.remedies.plan_beside import plan_beside
+
+        return plan_beside(spark, environment, chain, name, request)
+    return plan_reset(spark, environment, chain, name, request)
+
+
+def check_output(path: str | None) -> None:
+    """Raises before anything is computed when the plan's file cannot be written."""
+    if path and not Path(path).absolute().parent.is_dir():
+        raise UsageError(
+            f"{path}: its folder does not exist",
+            meaning="The plan could not be kept. Nothing was planned.",
+            next=f"mkdir -p {Path(path).parent}",
+        )
+
+
+def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -> None:
+    from surestart.report.plan_text import render_plan
+
+    if args.output:
+        target = Path(args.output)
+        fresh = target.with_name(target.name + ".new")
+        fresh.write_text(plan.as_json(), encoding="utf-8")
+        fresh.replace(target)
+    if args.json:
+        sys.stdout.write(plan.as_json())
+        return
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    if not plan.steps:
+        following = f"surestart run {plan.stage}{options}"
+    elif args.output:
+        following = f"surestart apply {args.output}{options}"
+    else:
+        following = f"surestart plan {plan.remedy} {plan.stage}{options} … -o plan.json  # the same, kept"
+    sys.stdout.write(render_plan(plan, following))

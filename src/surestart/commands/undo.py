@@ -1,0 +1,40 @@
+"""`surestart undo DIGEST`: checkpoints and tables as they were before that remedy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from surestart.commands.apply import build_stages, confirming, find_begun, say
+from surestart.commands.arguments import add_environment_arguments, read_environment
+from surestart.commands.doctor import given_options
+from surestart.errors import EXIT_FINE
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the digest that apply printed, or the plan's file")
+    add_environment_arguments(parser)
+    parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.remedies.chain import read_chain
+    from surestart.remedies.plan import read_plan
+    from surestart.remedies.undo import undo_remedy
+    from surestart.session import session
+
+    environment, pipeline, settings = read_environment(args)
+    plan = read_plan(args.plan) if Path(args.plan).exists() else None
+    sys.stderr.write("starting Spark\n")
+    spark = session("surestart undo")
+    plan = plan or find_begun(spark, environment, args.plan)
+    chain = read_chain(environment, build_stages(pipeline, settings, plan))
+    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say)
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    sys.stdout.write(
+        f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
+        f"their former versions.\nNext: surestart run all{options}\n"
+    )
+    return EXIT_FINE

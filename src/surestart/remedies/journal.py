@@ -1,0 +1,206 @@
+"""What has been done of each remedy, in the Delta table `surestart_remedies`: one small commit per step.
+
+    begun ─> done <step> ─> … ─> released ─> done run:<stage> ─> … ─> finished
+       │ from here on no touched stage starts │ from here on they may
+       └─> undoing ─> undone <step> ─> … ─> withdrawn
+
+An entry that says a step is done also names the one that comes next, so each step is journaled before and after. The
+commit's note repeats the entry without the plan's text: the start gate and the doctor read it without a JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from surestart.deltalog import read_history
+from surestart.deltalog.listing import NoDeltaLog
+from surestart.environment import Environment
+from surestart.errors import CannotTell
+from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "surestart_remedies"
+NOTE = "surestart_remedy"
+BEGUN, DONE, RELEASED, FINISHED = "begun", "done", "released", "finished"
+UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
+# The journal is what an undo stands on, so its log is kept; the commits alone are read, newest first.
+_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days", "delta.checkpointInterval": "100"}
+_COMMITS = 2000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """facts: what a step found or left behind that a later step, or its undo, needs."""
+
+    digest: str
+    number: int
+    state: str
+    step: str = ""
+    next: str = ""
+    remedy: str = ""
+    stage: str = ""
+    queries: tuple[str, ...] = ()
+    at: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """All entries of one digest, in their order."""
+
+    entries: tuple[Entry, ...]
+
+    @property
+    def digest(self) -> str:
+        return self.entries[0].digest
+
+    @property
+    def first(self) -> Entry:
+        return self.entries[0]
+
+    @property
+    def last(self) -> Entry:
+        return self.entries[-1]
+
+    @property
+    def state(self) -> str:
+        """begun, released, finished, undoing or withdrawn."""
+        states = [entry.state for entry in self.entries if entry.state not in (DONE, UNDONE)]
+        return states[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Half-way: no stage that it touches may start."""
+        return self.state in (BEGUN, UNDOING)
+
+    @property
+    def done(self) -> frozenset[str]:
+        return frozenset(entry.step for entry in self.entries if entry.state == DONE)
+
+    @property
+    def undone(self) -> frozenset[str]:
+        return frozenset(entry.step for entry in self.entries if entry.state == UNDONE)
+
+    def facts(self, step: str) -> Mapping[str, Any]:
+        """What that step left behind when it was done; empty if it was not."""
+        return self._facts(DONE, step)
+
+    def undo_facts(self, step: str) -> Mapping[str, Any]:
+        return self._facts(UNDONE, step)
+
+    def _facts(self, state: str, step: str) -> Mapping[str, Any]:
+        found = [entry.facts for entry in self.entries if entry.state == state and entry.step == step]
+        return found[-1] if found else {}
+
+
+def append_entry(spark: SparkSession, environment: Environment, entry: Entry, plan: str = "") -> None:
+    """The entry is in the journal, once: a second writer of the same number is dropped by Delta."""
+    table = environment.table(TABLE)
+    values = {
+        "digest": entry.digest,
+        "number": entry.number,
+        "state": entry.state,
+        "step": entry.step,
+        "at": entry.at,
+        "entry": json.dumps(asdict(entry), sort_keys=True),
+        "plan": plan,
+    }
+    kinds = {"number": "INT", "at": "BIGINT"}
+    columns = ", ".join(f"CAST(:{name} AS {kinds.get(name, 'STRING')}) AS {name}" for name in values)
+    with applied(spark, pairs(EVERYWHERE)):
+        writer = (
+            spark.sql(f"SELECT {columns}", args=values)
+            .coalesce(1)
+            .write.format("delta")
+            .mode("append")
+            .options(**_PROPERTIES)
+            .option("txnAppId", f"journal-{entry.digest}")
+            .option("txnVersion", str(entry.number))
+            .option("userMetadata", json.dumps({NOTE: asdict(entry)}))
+        )
+        if table.path:
+            writer.save(table.path)
+        else:
+            writer.saveAsTable(table.sql)
+
+
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def read_journals(environment: Environment, spark: SparkSession | None = None) -> tuple[Journal, ...]:
+    """Every remedy of the environment, oldest first. Raises CannotTell where there is a journal that cannot be read."""
+    table = environment.table(TABLE)
+    if table.path:
+        try:
+            notes: list[str] = [commit.user_metadata for commit in read_history(table.path, limit=_COMMITS)]
+        except NoDeltaLog:
+            return ()
+    else:
+        notes = _notes_by_session(spark, table.sql)
+    return _collect(entry for note in notes if (entry := _read_entry(note)) is not None)
+
+
+def read_plan_text(spark: SparkSession, environment: Environment, digest: str) -> str:
+    """The plan as it was when it began; "" if no remedy of that digest ever did."""
+    from surestart.sinks.delta_table import read_columns, read_table
+
+    table = environment.table(TABLE)
+    if read_columns(spark, table) is None:
+        return ""
+    rows = read_table(spark, table).where(f"state = '{BEGUN}' AND plan <> ''").select("digest", "plan").collect()
+    return next((str(row["plan"]) for row in rows if row["digest"] == digest), "")
+
+
+def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
+    """The remedy that stands half-way over this query."""
+    return next((journal for journal in journals if journal.is_open and query in journal.first.queries), None)
+
+
+def _collect(entries: Iterable[Entry]) -> tuple[Journal, ...]:
+    by_digest: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_digest.setdefault(entry.digest, []).append(entry)
+    journals = [Journal(tuple(sorted(found, key=lambda entry: entry.number))) for found in by_digest.values()]
+    return tuple(sorted(journals, key=lambda journal: journal.first.at))
+
+
+def _read_entry(note: str) -> Entry | None:
+    if f'"{NOTE}"' not in note:
+        return None
+    try:
+        values = json.loads(note)[NOTE]
+        return Entry(**{**values, "queries": tuple(values["queries"])})
+    except (ValueError, KeyError, TypeError) as problem:
+        raise CannotTell(
+            "the journal of remedies has an entry that this version cannot read",
+            meaning="Whether a remedy stands half-way cannot be told, so nothing is started.",
+            next="surestart --version  # and use the version that wrote it, or a newer one",
+            code="JournalUnreadable",
+        ) from problem
+
+
+def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
+    if spark is None:
+        raise CannotTell(
+            f"the journal of remedies {sql} is in a catalog and no session was given",
+            meaning="Whether a remedy stands half-way is known to the catalog only.",
+            next="surestart history  # on the cluster, or through Databricks Connect",
+            code="JournalOutOfReach",
+        )
+    from pyspark.errors import AnalysisException
+
+    try:
+        rows = spark.sql(f"DESCRIBE HISTORY {sql} LIMIT {_COMMITS}").collect()
+    except AnalysisException as problem:
+        if problem.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+            return []
+        raise
+    return [str(row["userMetadata"] or "") for row in rows]

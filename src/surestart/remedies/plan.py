@@ -1,0 +1,160 @@
+"""A remedy as a value: printed, saved, reviewed, applied by its digest, refused when the world has moved since.
+
+    {"schema_version": 1, "digest": …, "remedy": "reset", "stage": "raw-ingest", "environment": {…}, "world": {…},
+     "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], "losses": {…}, "undo": …}
+
+The digest covers everything else, so that an edited plan is another plan, which nobody has made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused, UsageError
+
+SCHEMA_VERSION = 1
+REMEDIES = ("resume", "replay", "backfill", "reset", "retire")
+
+
+@dataclass(frozen=True)
+class Step:
+    """kind names the module under `steps` that applies and undoes it; what: one line for the reader."""
+
+    id: str
+    kind: str
+    what: str
+    stage: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the plan does to one table or database. rows: None where only running it tells."""
+
+    target: str
+    action: str
+    rows: int | None = None
+    files: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """touched: the stages, in the order in which rows pass. loss: rows that nobody can bring again; accepted_loss: how
+    many of them the author of the plan has named."""
+
+    remedy: str
+    stage: str
+    method: str
+    environment: Mapping[str, str]
+    created_at: int
+    touched: tuple[str, ...]
+    world: Mapping[str, Any]
+    steps: tuple[Step, ...]
+    effects: tuple[Effect, ...] = ()
+    statements: tuple[str, ...] = ()
+    loss: int = 0
+    accepted_loss: int = 0
+    undo: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    pipeline: str = ""
+
+    @property
+    def digest(self) -> str:
+        return digest_of(asdict(self))
+
+    @property
+    def target(self) -> str:
+        """What --confirm has to repeat."""
+        return f"{self.environment['name']}/{self.environment['pipeline']}-{self.stage}"
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in self.touched)
+
+    def as_json(self) -> str:
+        body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **asdict(self)}
+        return json.dumps(body, indent=2, ensure_ascii=True) + "\n"
+
+
+def digest_of(body: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in body.items() if key not in ("digest", "schema_version")}, **_CANON)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_ascii": True}
+
+
+def environment_facts(environment: Environment) -> dict[str, str]:
+    return {key: str(value) for key, value in asdict(environment).items()}
+
+
+def read_plan(path: str) -> Plan:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _unreadable(path, f"cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
+    return parse_plan(text, path)
+
+
+def parse_plan(text: str, where: str) -> Plan:
+    """The plan that the text says; raises when it is not one, or not the one that its digest was made of."""
+    try:
+        body = json.loads(text)
+        version, digest = body["schema_version"], body["digest"]
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise _unreadable(where, "is not a plan") from problem
+    if version != SCHEMA_VERSION:
+        raise _unreadable(where, f"is a plan of format {version!r}; this version reads {SCHEMA_VERSION}")
+    if digest_of(body) != digest:
+        raise Refused(
+            f"{where} was edited: its content has the digest {digest_of(body)[:12]}, it says {str(digest)[:12]}",
+            meaning="What is applied has to be what was planned and reviewed. Nothing was changed.",
+            next="surestart plan --help  # make the plan that you want",
+            do_not="write the new digest into the file.",
+            code="PlanEdited",
+        )
+    try:
+        plan = Plan(
+            **{
+                **{key: value for key, value in body.items() if key not in ("schema_version", "digest")},
+                "steps": tuple(Step(**step) for step in body["steps"]),
+                "effects": tuple(Effect(**effect) for effect in body["effects"]),
+                "touched": tuple(body["touched"]),
+                "statements": tuple(body["statements"]),
+            }
+        )
+    except (KeyError, TypeError) as problem:
+        raise _unreadable(where, f"is not a plan of this version: {problem}") from problem
+    return plan
+
+
+def check_environment(plan: Plan, environment: Environment) -> None:
+    """Raises unless the plan was made for this very environment: same names, same places."""
+    ours = environment_facts(environment)
+    theirs = dict(plan.environment)
+    if ours == theirs:
+        return
+    other = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    raise Refused(
+        f"the plan is for {', '.join(f'{key}={theirs.get(key)!r}' for key in other)}; this call speaks of "
+        f"{', '.join(f'{key}={ours.get(key)!r}' for key in other)}",
+        meaning="Its paths and tables are another environment's. Nothing was changed.",
+        next=f"surestart apply --env {theirs.get('name', 'local')} …  # with the settings that the plan was made with",
+        code="PlanOfAnotherEnvironment",
+    )
+
+
+def _unreadable(where: str, what: str) -> UsageError:
+    return UsageError(
+        f"{where} {what}",
+        meaning="Nothing was changed.",
+        next="surestart plan reset raw-ingest -o plan.json",
+        code="PlanUnreadable",
+    )

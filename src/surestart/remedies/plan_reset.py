@@ -1,0 +1,20 @@
+"""reset: a stage is rebuilt from the beginning, and with it every stage below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.remedies.chain import Chain
+from surestart.remedies.kept import KEEP_NOTHING
+from surestart.remedies.plan import Plan
+from surestart.remedies.planning import Request, plan_in_place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_reset(spark: SparkSession, environment: Environment, chain: Chain, stage: str, request: Request) -> Plan:
+    """Every row of the stage and of those below goes, and comes again from the source."""
+    intro = ["Everything the stage has written is removed and read again from the beginning of its source."]
+    return plan_in_place(spark, environment, chain, "reset", stage, KEEP_NOTHING, request, intro)

@@ -1,0 +1,63 @@
+"""retire: a query that nobody needs any more. Its checkpoint is moved aside; its tables stay, or are emptied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.remedies.chain import Chain
+from surestart.remedies.journal import now
+from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.planning import IN_PLACE, Request, undo_until
+from surestart.remedies.world import as_world, read_link
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_retire(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, clear_tables: bool, request: Request
+) -> Plan:
+    link = chain.link(stage)
+    facts = read_link(link, spark)
+    readers = [one.query for one in chain.below(stage)[1:]]
+    if clear_tables and readers:
+        raise Refused(
+            f"{', '.join(readers)} read the tables of {link.query}",
+            meaning="Emptied, they would stop those streams. Nothing was planned.",
+            next=f"surestart plan retire {stage} -o plan.json  # its tables stay",
+            code="TablesAreRead",
+        )
+    steps, effects = [], []
+    for name, table in facts.tables.items():
+        action = "remove rows" if clear_tables else "stays as it is"
+        effects.append(Effect(name, action, table.rows, table.files, table.size))
+        if clear_tables:
+            arguments = {"table": name, "version": table.version, "keeps": False}
+            steps.append(Step(f"clear:{name}", "clear", f"remove all rows from {name}", stage, arguments))
+    effects += [Effect(f"postgres {sink.target}", "stays as it is") for sink in link.databases]
+    files, size = len(facts.manifest.files), facts.manifest.size
+    effects.append(Effect(link.checkpoint, "move aside", None, files, size))
+    what = f"move the checkpoint of {link.query} aside: {files} files, {size:,} bytes"
+    steps.append(Step(f"retire:{stage}", "retire", what, stage, {"manifest": facts.manifest.digest}))
+    starts = {stage: {"kept": False, "caught_up": False}}
+    steps.append(Step("start", "start", f"write down that {link.query} is retired", arguments={"starts": starts}))
+    return Plan(
+        remedy="retire",
+        stage=stage,
+        method=IN_PLACE,
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=(stage,),
+        world=as_world([facts]),
+        steps=tuple(steps),
+        effects=tuple(effects),
+        statements=(
+            f"{link.query} is not started again; take it out of its schedule and out of the pipeline.",
+            "Its tables are emptied and stay as tables." if clear_tables else "Its tables stay as they are.",
+        ),
+        undo=undo_until([facts]),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+    )

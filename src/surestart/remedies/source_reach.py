@@ -1,0 +1,114 @@
+"""What a stage's source can still give: rows that it has no more must not be removed from the output, or are lost.
+
+files    the landing folder lists the file           Kafka    offset >= the partition's earliest, in the same topic
+Delta    the row is in the input table
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.remedies.chain import Link
+from surestart.remedies.kept import removed_rows
+from surestart.sinks.delta_table import read_columns, read_table
+from surestart.sources.files import FileSource
+from surestart.sources.kafka import KafkaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Loss:
+    """rows: that would be removed and that nobody can bring again. marks: what to keep so that none is removed."""
+
+    rows: int = 0
+    why: str = ""
+    marks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def find_loss(
+    spark: SparkSession, environment: Environment, link: Link, kept: DataFrame, recorded_topic_id: str = ""
+) -> Loss:
+    """Of the rows of the stage's first table or tables that would go: those that its source no longer has."""
+    rows = _going(spark, link, kept)
+    if rows is None:
+        return Loss()
+    source = link.stage.source
+    if isinstance(source, KafkaSource):
+        return _by_kafka(rows, source, recorded_topic_id)
+    if isinstance(source, FileSource):
+        return _by_files(spark, environment, rows)
+    if link.input is not None:
+        return _by_table(spark, link, rows)
+    return Loss()
+
+
+def _going(spark: SparkSession, link: Link, kept: DataFrame) -> DataFrame | None:
+    found = None
+    for output in link.outputs:
+        if read_columns(spark, output.table) is None:
+            continue
+        rows = removed_rows(read_table(spark, output.table).select("source", "partition", "offset"), kept)
+        found = rows if found is None else found.unionAll(rows)
+    return found
+
+
+def _by_kafka(rows: DataFrame, source: KafkaSource, recorded_topic_id: str) -> Loss:
+    from pyspark.sql import functions as F
+
+    from surestart.sources.kafka_evidence import read_kafka_evidence
+
+    evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security)
+    same = not recorded_topic_id or evidence.topic_id == recorded_topic_id
+    earliest = {one.partition: one.earliest for one in evidence.partitions} if same else {}
+    has = F.lit(False)
+    for partition, offset in earliest.items():
+        has = has | ((F.col("partition") == partition) & (F.col("offset") >= offset))
+    lost = rows.where(~((F.col("source") == source.topic) & has))
+    found = lost.groupBy("source", "partition").agg(F.count("*").alias("n"), F.max("offset").alias("last")).collect()
+    marks: dict[str, dict[str, int]] = {}
+    for row in found:
+        marks.setdefault(row["source"], {})[str(row["partition"])] = int(row["last"]) + 1
+    if not evidence.exists:
+        why = f"the topic {source.topic} does not exist"
+    elif not same:
+        why = f"the topic {source.topic} is another one now (deleted and made again)"
+    else:
+        first = ", ".join(f"{partition} from {offset}" for partition, offset in sorted(earliest.items())[:6])
+        why = f"{source.topic} has offsets of partition {first} on"
+    return Loss(sum(row["n"] for row in found), why, marks)
+
+
+def _by_files(spark: SparkSession, environment: Environment, rows: DataFrame) -> Loss:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        there = reader.load(environment.landing).select(F.col("path").alias("source"))
+    except AnalysisException as problem:
+        if problem.getCondition() != "PATH_NOT_FOUND":
+            raise
+        there = spark.createDataFrame([], "source STRING")
+    lost = rows.join(there, "source", "left_anti").groupBy("source", "partition")
+    found = lost.agg(F.count("*").alias("n"), F.max("offset").alias("last")).collect()
+    marks = {row["source"]: {str(row["partition"]): int(row["last"]) + 1} for row in found}
+    return Loss(
+        sum(row["n"] for row in found),
+        f"{len(found)} files are no longer in {environment.landing}" if found else "",
+        marks,
+    )
+
+
+def _by_table(spark: SparkSession, link: Link, rows: DataFrame) -> Loss:
+    assert link.input is not None
+    if read_columns(spark, link.input) is None:
+        count = rows.count()
+    else:
+        there = read_table(spark, link.input).select("source", "partition", "offset")
+        count = rows.join(there, ["source", "partition", "offset"], "left_anti").count()
+    return Loss(count, f"{link.input.name} has them no more" if count else "")

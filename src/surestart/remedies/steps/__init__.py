@@ -1,0 +1,8 @@
+"""One module per kind of step. Each can be called again after it, or any part of it, was done: it does what is missing.
+
+keep      freeze which rows stay                     undo: nothing, the marks are harmless
+clear     remove the others from a Delta table       undo: RESTORE
+database  remove the others from PostgreSQL          undo: put the removed ones back
+retire    move a checkpoint aside                    undo: move it back, byte for byte
+start     say how each stage begins                  undo: say how it goes on
+"""

@@ -1,0 +1,156 @@
+"""Removes from a Delta table the rows that do not stay, in one commit; Delta's time travel keeps them for the undo.
+
+    every-row, good, quarantine    rows at or above their partition's mark are deleted
+    newest                         a key whose row goes gets its newest staying reading back from the input table
+
+Deleting the newest row of a key alone would lose the older reading that it had replaced: it lies below the mark, so
+nobody brings it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Table
+from surestart.errors import CannotTell
+from surestart.failpoints import reach
+from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
+from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+from surestart.remedies.start import read_kept
+from surestart.session import applied
+from surestart.sinks.delta_merge import newest_per_key
+from surestart.sinks.delta_table import read_columns, read_table
+from surestart.sinks.identity import USER_METADATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_MATCHING = "t.source = k.source AND t.partition = k.partition AND t.offset < k.below"
+_VIEW = "surestart_remedy_rows"
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """Only rows that stay are in the table. facts: the version before and the version after."""
+    link, output = find_output(run, step)
+    table = output.table
+    if read_columns(run.spark, table) is None:
+        return {"before": None, "after": None}
+    before = int(step.arguments["version"])
+    kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
+    with one_commit(run.spark, run.digest, step.id):
+        if kept is None:
+            run.spark.sql(f"DELETE FROM {table.sql}").collect()
+        elif output.role == NEWEST:
+            _put_former_rows_back(run, link, output, kept)
+        else:
+            _delete_above(run, table, kept)
+    reach("remedy.clear.after_commit")
+    after = find_commit(run.spark, table, run.digest, step.id)
+    return {"before": before, "after": before if after is None else after}
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """The table's content is what it was before the remedy."""
+    _, output = find_output(run, step)
+    if step.id not in run.journal.done:
+        missing = read_columns(run.spark, output.table) is None
+        if missing or find_commit(run.spark, output.table, run.digest, step.id) is None:
+            return {}
+    before = run.facts(step.id).get("before", step.arguments["version"])
+    if before is None or int(before) < 0:
+        return _empty_again(run, step, output.table)
+    undo = f"undo:{step.id}"
+    done = find_commit(run.spark, output.table, run.digest, undo)
+    if done is None:
+        if output.role in (EVERY_ROW, GOOD):
+            _add_marker_row(run, step, output.table)
+        with applied(run.spark, {USER_METADATA: note_of(run.digest, undo)}):
+            run.spark.sql(f"RESTORE TABLE {output.table.sql} TO VERSION AS OF {int(before)}").collect()
+        reach("remedy.restore.after_commit")
+        done = find_commit(run.spark, output.table, run.digest, undo)
+    if done is None:
+        raise CannotTell(
+            f"{output.table.label} was restored to version {before}, and its history does not say so",
+            meaning="Whether the RESTORE was made cannot be told.",
+            next=f"DESCRIBE HISTORY {output.table.sql} LIMIT 5",
+            code="RestoreNotSeen",
+        )
+    return {"restored": int(before), "version": done, **_written_since(run, step, output, done)}
+
+
+def _add_marker_row(run: Running, step: Step, table: Table) -> None:
+    """One row of nulls, which the RESTORE that follows takes away again. A RESTORE of a table that is empty by now
+    would only add files: a stream that reads the table would take them for new rows. With a file removed it is a
+    change, and is passed over."""
+    with one_commit(run.spark, run.digest, f"marker:{step.id}"):
+        columns = read_columns(run.spark, table) or {}
+        nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
+        run.spark.sql(f"INSERT INTO {table.sql} SELECT {nulls}").collect()
+
+
+def _written_since(run: Running, step: Step, output: Output, restored: int) -> dict[str, Any]:
+    """When the rows were written that the RESTORE took away: streams below pass over them."""
+    from pyspark.sql import functions as F
+
+    from surestart.remedies.kept import read_at, removed_rows
+
+    clock = run.chain.link(step.stage).stage.clock
+    if not clock or output.role not in (EVERY_ROW, GOOD):
+        return {}
+    rows = read_at(run.spark, run.environment, output.table.name, restored - 1)
+    if step.arguments["keeps"]:
+        rows = removed_rows(rows, read_kept(run.spark, run.environment, run.digest, step.stage))
+    written = F.unix_micros(F.col(clock))
+    first, last = rows.agg(F.min(written), F.max(written)).collect()[0]
+    return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}
+
+
+def _empty_again(run: Running, step: Step, table: Table) -> dict[str, Any]:
+    """There was no table before the remedy: what the stage has written since goes."""
+    if read_columns(run.spark, table) is None:
+        return {}
+    with one_commit(run.spark, run.digest, f"undo:{step.id}"):
+        run.spark.sql(f"DELETE FROM {table.sql}").collect()
+    return {}
+
+
+def find_output(run: Running, step: Step) -> tuple[Link, Output]:
+    link = run.chain.link(step.stage)
+    return link, next(output for output in link.outputs if output.table.name == step.arguments["table"])
+
+
+def _delete_above(run: Running, table: Table, kept: DataFrame) -> None:
+    kept.createOrReplaceTempView(_VIEW)
+    try:
+        run.spark.sql(
+            f"MERGE INTO {table.sql} t USING {_VIEW} k ON {_MATCHING} WHEN NOT MATCHED BY SOURCE THEN DELETE"
+        ).collect()
+    finally:
+        run.spark.catalog.dropTempView(_VIEW)
+
+
+def _put_former_rows_back(run: Running, link: Link, output: Output, kept: DataFrame) -> None:
+    """Keys whose row goes: updated to their newest staying reading, or deleted when they have none."""
+    from pyspark.sql import functions as F
+
+    from surestart.remedies.kept import removed_rows
+
+    assert link.input is not None
+    gold = read_table(run.spark, output.table)
+    keys = list(output.keys)
+    going = removed_rows(gold, kept).select(*keys)
+    staying = read_table(run.spark, link.input).join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
+    former = newest_per_key(staying.join(going, keys, "left_semi").select(*gold.columns), output.keys, output.order)
+    rows = going.join(former.withColumn("_former", F.lit(True)), keys, "left")
+    rows.createOrReplaceTempView(_VIEW)
+    try:
+        on = " AND ".join(f"t.`{key}` = k.`{key}`" for key in keys)
+        values = ", ".join(f"t.`{name}` = k.`{name}`" for name in gold.columns)
+        run.spark.sql(
+            f"MERGE INTO {output.table.sql} t USING {_VIEW} k ON {on} "
+            f"WHEN MATCHED AND k._former THEN UPDATE SET {values} WHEN MATCHED THEN DELETE"
+        ).collect()
+    finally:
+        run.spark.catalog.dropTempView(_VIEW)

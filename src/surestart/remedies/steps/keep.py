@@ -1,0 +1,50 @@
+"""Freezes which rows stay: the marks of a stage are rows of `surestart_kept` under the plan's digest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surestart.errors import Refused
+from surestart.remedies.kept import find_kept, read_rule, summarize_kept
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+from surestart.remedies.start import KEPT, KEPT_COLUMNS, read_kept
+from surestart.sinks.delta_table import create_or_check_table
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The marks are in the table, once, and are those that the plan has counted."""
+    from pyspark.sql import functions as F
+
+    table = run.environment.table(KEPT)
+    create_or_check_table(run.spark, table, KEPT_COLUMNS)
+    marks = find_kept(run.spark, run.environment, read_rule(step.arguments["rule"]))
+    rows = marks.select(
+        F.lit(run.digest).alias("digest"), F.lit(step.stage).alias("stage"), "source", "partition", "below"
+    )
+    writer = (
+        rows.coalesce(1)
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"kept-{run.digest}-{step.stage}")
+        .option("txnVersion", "0")
+    )
+    if table.path:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)
+    found = summarize_kept(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
+    planned = {name: step.arguments[name] for name in ("marks", "sha256")}
+    if found != planned:
+        raise Refused(
+            f"{step.stage}: {found['marks']} partitions and files keep rows, the plan was made for {planned['marks']}, "
+            "or for other offsets of them",
+            meaning="What the plan rests on cannot be found again. No table and no checkpoint was changed.",
+            next=f"surestart undo {run.digest[:12]}",
+            code="KeptRowsDiffer",
+        )
+    return found
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    return {}

@@ -1,0 +1,134 @@
+"""Moves a checkpoint aside, verified byte for byte, to <checkpoint_root>/_retired/<query>/<digest>; and back.
+
+    1. copy: each file, compared by size and SHA-256 with what the plan saw      dies: copied again
+    2. <digest>.complete is written, it holds the manifest's digest              from here on the copy counts
+    3. the original goes: renamed out of sight where that works, then removed    dies: removed further
+
+No step relies on a rename: volumes and object stores have none that is atomic. A checkpoint half removed is never
+opened, because the start gate knows of the remedy.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.failpoints import reach
+from surestart.remedies.manifest import Manifest, local_folder, read_manifest, sha256_of
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+
+RETIRED = "_retired"
+
+
+def retired_folder(environment: Environment, query: str, digest: str, which: str = "") -> Path:
+    """Where the checkpoint that this remedy put aside lies. which: "undone" for the one that an undo put aside."""
+    name = digest[:16] + (f"-{which}" if which else "")
+    return local_folder(environment.checkpoint_root.rstrip("/")) / RETIRED / query / name
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """Nothing is at the checkpoint's path; what was there lies aside, complete."""
+    link = run.chain.link(step.stage)
+    aside = retired_folder(run.environment, link.query, run.digest)
+    moved = move_verified(local_folder(link.checkpoint), aside, step.arguments["manifest"])
+    return {"aside": str(aside), "files": len(moved.files), "size": moved.size, "manifest": moved.digest}
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """The checkpoint is back, byte for byte; what the stage has made since lies aside."""
+    link = run.chain.link(step.stage)
+    here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
+    since = retired_folder(run.environment, link.query, run.digest, "undone")
+    wanted = step.arguments["manifest"]
+    if _complete(aside).exists():
+        restoring = aside.with_name(aside.name + ".restoring")
+        if not restoring.exists():
+            if step.id in run.journal.done:
+                move_verified(here, since, None)
+            else:
+                # What is left of the original there is in the complete copy.
+                _remove(here, aside)
+            restoring.write_text(wanted, encoding="utf-8")
+        for name, (size, sha) in read_manifest(aside).files.items():
+            _copy_verified(aside / name, here / name, size, sha)
+            reach("remedy.restore.after_file")
+    back = read_manifest(here)
+    if back.digest != wanted:
+        raise _differs(str(here), wanted, back)
+    _forget(aside)
+    return {"manifest": back.digest, "since": str(since)}
+
+
+def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
+    """The files are in `target`, the same bytes, and no longer in `origin`."""
+    if not _complete(target).exists():
+        manifest = read_manifest(origin)
+        if wanted is not None and manifest.digest != wanted:
+            raise _differs(str(origin), wanted, manifest)
+        # A former attempt may have copied files that the origin has no longer.
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        for name, (size, sha) in manifest.files.items():
+            _copy_verified(origin / name, target / name, size, sha)
+            reach("remedy.move.after_file")
+        _complete(target).write_text(manifest.digest, encoding="utf-8")
+    manifest = read_manifest(target)
+    promised = _complete(target).read_text(encoding="utf-8")
+    if manifest.digest != promised:
+        raise _differs(str(target), promised, manifest)
+    reach("remedy.move.before_removal")
+    _remove(origin, target)
+    return manifest
+
+
+def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
+    if target.is_file() and target.stat().st_size == size and sha256_of(target) == sha:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(origin, target)
+    if sha256_of(target) != sha:
+        raise Refused(
+            f"{target} is not the same {size} bytes as {origin}",
+            meaning="The storage did not keep what was written. The original is untouched.",
+            next="the same command again",
+            code="CopyDiffers",
+        )
+
+
+def _remove(folder: Path, target: Path) -> None:
+    """The folder is gone; where the file system can rename, at once."""
+    going = target.with_name(target.name + ".going")
+    if folder.is_dir():
+        try:
+            folder.rename(going)
+        except OSError:
+            shutil.rmtree(folder)
+    reach("remedy.remove.after_rename")
+    if going.is_dir():
+        shutil.rmtree(going)
+
+
+def _forget(aside: Path) -> None:
+    """The copy is of no use any more: the original is back."""
+    for marker in (_complete(aside), aside.with_name(aside.name + ".restoring")):
+        marker.unlink(missing_ok=True)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _complete(folder: Path) -> Path:
+    return folder.with_name(folder.name + ".complete")
+
+
+def _differs(where: str, wanted: str, found: Manifest) -> Refused:
+    return Refused(
+        f"{where} holds {len(found.files)} files, {found.size} bytes, of digest {found.digest[:12]}; "
+        f"expected was {wanted[:12]}",
+        meaning="Somebody has written there since the plan was made, or the copy is damaged. Nothing was removed.",
+        next=f"surestart inspect {where}",
+        do_not="delete either of the two.",
+        code="CheckpointDiffers",
+    )

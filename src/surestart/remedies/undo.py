@@ -1,0 +1,128 @@
+"""Undoes a remedy: its steps backwards, journaled like the steps themselves, and safe to die in.
+
+    claim every touched query ──> undoing ──> checkpoints back, tables restored ──> how each stage goes on ──> withdrawn
+
+Rows that the stages wrote since are taken back with the tables. What arrived since is not lost: the restored
+checkpoints read it again.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused, SurestartError, UsageError
+from surestart.failpoints import reach
+from surestart.gate.describe_run import options_of
+from surestart.remedies.apply import claimed, enter, stopped
+from surestart.remedies.chain import Chain
+from surestart.remedies.half_way import half_way
+from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
+from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
+from surestart.remedies.running import Running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:
+    """The plan in the journal whose digest begins so."""
+    found = [one for one in read_journals(environment, spark) if one.digest.startswith(digest.lower())]
+    if len(digest) < 8 or len(found) != 1:
+        known = ", ".join(one.digest[:12] for one in read_journals(environment, spark)[-5:])
+        raise UsageError(
+            f"{digest!r} names {len(found)} remedies of this environment"
+            + (f"; the newest are {known}" if known else "; none was ever applied here"),
+            meaning="Nothing was changed.",
+            next=f"surestart history -e {environment.name} {options_of(environment)}".rstrip(),
+            code="RemedyNotFound",
+        )
+    return parse_plan(read_plan_text(spark, environment, found[0].digest), f"the journal's plan {digest}")
+
+
+def undo_remedy(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    plan: Plan,
+    confirm: Callable[[Plan], str],
+    say: Callable[[str], object] = lambda line: None,
+) -> Journal:
+    """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
+    check_environment(plan, environment)
+    journals = read_journals(environment, spark)
+    journal = next((one for one in journals if one.digest == plan.digest), None)
+    if journal is None:
+        raise UsageError(
+            f"the plan {plan.digest[:12]} was never applied here",
+            meaning="There is nothing to undo.",
+            next=f"surestart apply plan.json --confirm {plan.target}",
+        )
+    if journal.state == WITHDRAWN:
+        return journal
+    _refuse_overtaken(journals, journal, environment)
+    if not plan.undo:
+        raise Refused(
+            f"a {plan.remedy} has nothing that could be undone",
+            meaning="See what the plan said about it.",
+            next=f"surestart plan {plan.remedy} {plan.stage}",
+            code="NoUndo",
+        )
+    if journal.state != UNDOING:
+        typed = confirm(plan)
+        if typed.strip() != plan.target:
+            raise UsageError(
+                f"{plan.target!r} was not confirmed",
+                meaning="The name of what is changed has to be typed. Nothing was changed.",
+                next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
+                code="NotConfirmed",
+            )
+    run = Running(spark, environment, chain, plan, journal, say)
+    order = undo_order(plan)
+    with claimed(run):
+        if journal.state != UNDOING:
+            run = enter(run, UNDOING, "", order[0].id if order else "")
+            reach("remedy.undoing")
+        for index, step in enumerate(order):
+            if step.id in run.journal.undone:
+                continue
+            say(f"undo: {step.what}")
+            module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+            try:
+                facts = module.undo_step(run, step)
+            except SurestartError as problem:
+                raise stopped(run, step.what, problem, "undo") from problem
+            reach(f"remedy.undone.{step.kind}")
+            following = order[index + 1].id if index + 1 < len(order) else ""
+            run = enter(run, UNDONE, step.id, following, facts)
+        run = enter(run, WITHDRAWN, "", "")
+    return run.journal
+
+
+def undo_order(plan: Plan) -> list[Step]:
+    """Backwards, but for how the stages go on: that follows from what the tables are by then."""
+    back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify")]
+    return [step for step in back if step.kind != "start"] + [step for step in back if step.kind == "start"]
+
+
+def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environment: Environment) -> None:
+    later = [
+        one
+        for one in journals
+        if one.first.at > journal.first.at
+        and one.state != WITHDRAWN
+        and set(one.first.queries) & set(journal.first.queries)
+    ]
+    for one in later:
+        if one.is_open:
+            raise half_way(one, one.first.queries[0], environment, options_of(environment))
+    if later:
+        newest = later[-1]
+        raise Refused(
+            f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
+            meaning="It rests on what this one left; undone below it, neither would be whole.",
+            next=f"surestart undo {newest.digest[:12]}",
+            code="RemedyOvertaken",
+        )

@@ -1,0 +1,144 @@
+"""What a plan rests on: each touched stage's checkpoint, byte for byte, and each table's id and version.
+
+Read once when planning and again when applying; what differs is named, and the plan refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.deltalog import read_active_files, read_delta_log
+from surestart.deltalog.listing import NoDeltaLog
+from surestart.environment import Table
+from surestart.remedies.chain import Link
+from surestart.remedies.manifest import Manifest, local_folder, read_manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """version -1: there is no such table. rows None: not every file says how many it has."""
+
+    table: Table
+    table_id: str = ""
+    version: int = -1
+    rows: int | None = 0
+    files: int = 0
+    size: int = 0
+    earliest_version: int = 0
+    deleted_file_retention: int = 0
+
+    @property
+    def exists(self) -> bool:
+        return self.version >= 0
+
+
+@dataclass(frozen=True)
+class LinkFacts:
+    link: Link
+    checkpoint: Checkpoint
+    manifest: Manifest
+    tables: Mapping[str, TableFacts]
+
+
+def read_link(link: Link, spark: SparkSession | None) -> LinkFacts:
+    return LinkFacts(
+        link=link,
+        checkpoint=read_checkpoint(link.checkpoint, entries=2),
+        manifest=read_manifest(local_folder(link.checkpoint)),
+        tables={output.table.name: read_table_facts(spark, output.table) for output in link.outputs},
+    )
+
+
+def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
+    if not table.path:
+        return _by_session(spark, table)
+    try:
+        log = read_delta_log(table.path)
+    except NoDeltaLog:
+        return TableFacts(table)
+    files = read_active_files(table.path, log.latest_version)
+    counts = [file.rows for file in files]
+    known = [count - file.deleted_rows for count, file in zip(counts, files, strict=True) if count is not None]
+    return TableFacts(
+        table=table,
+        table_id=log.table_id,
+        version=log.latest_version,
+        rows=sum(known) if len(known) == len(counts) else None,
+        files=len(files),
+        size=sum(file.size for file in files),
+        earliest_version=log.earliest_version,
+        deleted_file_retention=log.deleted_file_retention,
+    )
+
+
+def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
+    from surestart.errors import CannotTell
+
+    if spark is None:
+        raise CannotTell(
+            f"{table.qualified} is in a catalog and no session was given",
+            meaning="Its version and size are known to the catalog only.",
+            next="surestart plan --help  # on the cluster, or through Databricks Connect",
+            code="TableOutOfReach",
+        )
+    from surestart.sinks.delta_table import read_columns, read_table
+
+    if read_columns(spark, table) is None:
+        return TableFacts(table)
+    detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()
+    newest = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0].asDict()
+    return TableFacts(
+        table=table,
+        table_id=str(detail["id"]),
+        version=int(newest["version"]),
+        rows=read_table(spark, table).count(),
+        files=int(detail["numFiles"] or 0),
+        size=int(detail["sizeInBytes"] or 0),
+    )
+
+
+def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
+    """What the plan keeps of it: enough to see that anything has changed, and what."""
+    return {
+        one.link.name: {
+            "checkpoint": one.link.checkpoint,
+            "query_id": one.checkpoint.query_id,
+            "planned": one.checkpoint.latest_planned,
+            "committed": one.checkpoint.latest_committed,
+            "manifest": one.manifest.digest,
+            "files": len(one.manifest.files),
+            "size": one.manifest.size,
+            "tables": {
+                name: {"id": table.table_id, "version": table.version, "label": table.table.label}
+                for name, table in one.tables.items()
+            },
+        }
+        for one in facts
+    }
+
+
+def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """One line for each thing that is not as it was; empty when the plan still fits."""
+    moves = []
+    for stage in planned:
+        before, after = planned[stage], now.get(stage, {})
+        for key, what in (("query_id", "query id"), ("planned", "last planned batch"), ("committed", "last batch")):
+            if before.get(key) != after.get(key):
+                moves.append(f"{stage}: {what} was {before.get(key)}, is {after.get(key)}")
+        if before.get("manifest") != after.get("manifest") and not any(move.startswith(f"{stage}:") for move in moves):
+            moves.append(f"{stage}: files of the checkpoint changed ({before.get('files')} then, {after.get('files')})")
+        for name, table in before.get("tables", {}).items():
+            there = after.get("tables", {}).get(name, {})
+            if table.get("id") != there.get("id"):
+                moves.append(
+                    f"{name}: is another table now ({there.get('id') or 'none'}, was {table.get('id') or 'none'})"
+                )
+            elif table.get("version") != there.get("version"):
+                moves.append(f"{name}: was at version {table.get('version')}, is at {there.get('version')}")
+    return moves

@@ -1,0 +1,71 @@
+"""Plans and applies remedies on the shared session, as the command line does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sensor_pipeline.simulate import write_files
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
+from surestart.remedies.apply import Applied, apply_plan
+from surestart.remedies.chain import Chain, read_chain
+from surestart.remedies.journal import Journal
+from surestart.remedies.manifest import read_manifest
+from surestart.remedies.plan import Plan
+from surestart.remedies.plan_replay import From, plan_replay
+from surestart.remedies.plan_reset import plan_reset
+from surestart.remedies.planning import Request
+from surestart.remedies.undo import undo_remedy
+from tests.foundation.rows import TABLES, account, run_all, table_rows
+
+SETTINGS = {"max_files_per_trigger": "2"}
+
+
+def chain_of(environment: Environment) -> Chain:
+    return read_chain(environment, build_stages(SETTINGS))
+
+
+def request(**given: Any) -> Request:
+    return Request(settings=SETTINGS, **{"run": False, **given})
+
+
+def reset(spark: Any, environment: Environment, stage: str, **given: Any) -> Plan:
+    return plan_reset(spark, environment, chain_of(environment), stage, request(**given))
+
+
+def replay(spark: Any, environment: Environment, stage: str, begin: From, **given: Any) -> Plan:
+    return plan_replay(spark, environment, chain_of(environment), stage, begin, request(**given))
+
+
+def apply(spark: Any, environment: Environment, plan: Plan) -> Applied:
+    return apply_plan(spark, environment, chain_of(environment), plan, lambda plan: plan.target)
+
+
+def undo(spark: Any, environment: Environment, plan: Plan) -> Journal:
+    return undo_remedy(spark, environment, chain_of(environment), plan, lambda plan: plan.target)
+
+
+def run_stages(spark: Any, environment: Environment) -> None:
+    run_all(spark, environment, **SETTINGS)
+
+
+def contents(spark: Any, environment: Environment) -> dict[str, Any]:
+    """Rows of every table as a multiset, and the digest of every checkpoint."""
+    rows = {name: table_rows(spark, environment, name) for name in TABLES}
+    checkpoints = {link.query: read_manifest(Path(link.checkpoint)).digest for link in chain_of(environment)}
+    return {**rows, **checkpoints}
+
+
+def assert_exact(environment: Environment) -> None:
+    found = account(environment)
+    assert found.is_exact, found.faults
+    assert found.raw == found.produced
+
+
+def land_more(environment: Environment, name: str, seed: int = 7, readings: int = 20) -> None:
+    """Files that arrive later, under names of their own."""
+    apart = Path(environment.root) / f"apart-{name}"
+    write_files(apart, Path(environment.root) / f"truth-{name}.json", readings, per_file=10, seed=seed)
+    for file in sorted(apart.iterdir()):
+        file.rename(Path(environment.landing) / f"{name}-{file.name}")
