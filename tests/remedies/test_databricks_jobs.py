@@ -154,6 +154,18 @@ def test_a_job_of_the_history_that_now_runs_on_another_checkpoint_is_left_alone(
     assert caught.value.code == "JobNotFound"
 
 
+def test_the_job_for_remedies_that_started_a_stage_once_is_no_job_of_the_stage(
+    server: JobsApi, client: WorkspaceClient
+) -> None:
+    """The run history has its runs: a remedy ends with a start of the stage."""
+    for index, settings in enumerate(deployed("prod")):
+        server.space.jobs[10 + index] = settings
+    (reset,) = (job_id for job_id, job in server.space.jobs.items() if job["name"] == "sensor-reset")
+    runs = [RunRecord("r", query=RAW, job_url=f"https://x.org/jobs/{reset}/runs/1")]
+
+    assert [job.name for job in read_jobs(environment(), [RAW], runs=runs, client=client)] == [RAW]
+
+
 def test_a_task_on_a_later_page_counts(server: JobsApi, client: WorkspaceClient) -> None:
     settings = next(job for job in deployed("prod") if job["name"] == RAW)
     other = {
@@ -164,6 +176,19 @@ def test_a_task_on_a_later_page_counts(server: JobsApi, client: WorkspaceClient)
     server.space.jobs[11] = settings
 
     assert [job.job_id for job in read_jobs(environment(), [RAW], client=client)] == [11]
+
+
+def test_a_task_beside_the_one_that_runs_the_stage_says_nothing_of_the_checkpoint(
+    server: JobsApi, client: WorkspaceClient
+) -> None:
+    arguments = ["run", "raw-ingest", "--env=prod", "--set=catalog=main", "--set=schema=elsewhere"]
+    stage = {"task_key": "t", "python_wheel_task": {"parameters": arguments}}
+    a_job(server, tasks=[{"task_key": "x", "notebook_task": {"notebook_path": "/y"}}, stage], schedule=CRON)
+
+    with pytest.raises(CannotTell) as caught:
+        state_of(client, 11)
+
+    assert caught.value.code == "JobNotFound"
 
 
 def test_a_tagged_job_that_does_not_name_its_checkpoint_is_not_guessed_at(
