@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
-from surestart.errors import SurestartError, UsageError
+from surestart.errors import Refused, SurestartError, UsageError
 from surestart.sinks.receipts import ReceiptReader
 from surestart.stage import BatchContext, Stage
 
@@ -114,7 +114,14 @@ def start_query(
         .option("checkpointLocation", checkpoint)
         .trigger(**trigger.arguments())
     )
-    return RunningQuery(stage.sink.start(writer, context), context, receipts, on_progress, began)
+    try:
+        query = stage.sink.start(writer, context)
+    except Exception as problem:
+        # Classic Spark raises it as a Java error, Spark Connect as one of its own: only the words are the same.
+        if "already active" in str(problem):
+            raise _active_already(context) from problem
+        raise
+    return RunningQuery(query, context, receipts, on_progress, began)
 
 
 @dataclass
@@ -194,6 +201,18 @@ def _read_progress(raw: Any) -> dict[str, Any] | None:
     report = raw if isinstance(raw, dict) else json.loads(raw.json)
     # An idle trigger reports the id of the batch it did not construct, and no addBatch.
     return report if "addBatch" in (report.get("durationMs") or {}) else None
+
+
+def _active_already(context: BatchContext) -> Refused:
+    return Refused(
+        f"{context.query} runs already in this Spark application, in another session or left behind by a driver that "
+        "has gone",
+        meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
+        "left as it is, and no second one was started.",
+        next=f"surestart status --env {context.environment.name}  # its batches go on; stop it where it was started",
+        do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
+        code="QUERY_ACTIVE",
+    )
 
 
 def _dropped(context: BatchContext, batch: int) -> StageFailed:

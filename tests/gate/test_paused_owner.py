@@ -21,6 +21,7 @@ from surestart.registry.process_facts import is_paused
 from surestart.registry.read_runs import read_runs
 from surestart.runner import run_stage
 from tests.foundation.rows import account, land
+from tests.gate.tree_bytes import bytes_of
 
 RAW = build_stages({"max_files_per_trigger": "1"})[0]
 FILES = 4
@@ -50,8 +51,10 @@ def pause_and_take_over(spark: Any, environment: Environment, delay: float) -> N
         until(lambda: is_paused(driver.pid))
         assert not (checkpoint / "commits" / str(FILES - 1)).exists(), "it had ended before it was paused"
 
+        before = bytes_of(environment)
         with pytest.raises(CannotTell) as held:
             run_stage(spark, environment, RAW)
+        assert bytes_of(environment) == before
         assert held.value.code == OWNER_PAUSED
         assert f"process {driver.pid}" in held.value.what
 

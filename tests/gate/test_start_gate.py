@@ -27,25 +27,19 @@ from surestart.registry.process_facts import read_process_start
 from surestart.registry.read_runs import read_metrics, read_runs
 from surestart.registry.run_record import DIED, FINISHED, RunRecord
 from surestart.registry.write_runs import append_runs
-from surestart.runner import run_stage
+from surestart.runner import processing_time, run_stage
+from surestart.running_query import start_query
+from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
 from surestart.stage import Stage
 from tests.foundation.rows import account, land
+from tests.gate.tree_bytes import bytes_of
 
 RAW = build_stages({})[0]
 
 
 def checkpoint_of(environment: Environment) -> Path:
     return Path(environment.checkpoint("raw-ingest"))
-
-
-def bytes_of(environment: Environment) -> dict[str, bytes]:
-    """Every file of every checkpoint and table, the history's own left out."""
-    root = Path(environment.root)
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and "surestart_runs" not in path.parts
-    }
 
 
 def refusal(spark: Any, environment: Environment, stage: Stage = RAW, **more: Any) -> SurestartError:
@@ -183,6 +177,22 @@ def test_a_live_query_is_not_started_twice(spark: Any, stood: Environment) -> No
     assert "last batch committed: 0" in error.what
     owner.release(clear=True)
     assert run_stage(spark, stood, RAW).batches == 0
+
+
+def test_a_query_that_runs_without_a_claim_is_not_killed_by_a_start(spark: Any, stood: Environment) -> None:
+    """As on Spark Connect, whose server goes on after the driver, and its claim with it, has gone."""
+    land(stood, 10)
+    with applied(spark, pairs(EVERYWHERE)):
+        orphan = start_query(spark, stood, RAW, trigger=processing_time("1 seconds"))
+    try:
+        with pytest.raises(Refused) as refused:
+            run_stage(spark, stood, RAW)
+        assert refused.value.code == "QUERY_ACTIVE"
+        assert orphan.poll(0.1) is False
+    finally:
+        orphan.stop()
+    run_stage(spark, stood, RAW)
+    assert not {fault for fault in account(stood).faults if fault.startswith("raw")}
 
 
 def dead_run(spark: Any, environment: Environment) -> RunRecord:

@@ -77,11 +77,14 @@ def read_job_state(job_run: str) -> str:
     """The life cycle state of a Databricks job run, or "" where it cannot be asked."""
     try:
         from databricks.sdk import WorkspaceClient
+        from databricks.sdk.config import Config
         from databricks.sdk.errors.base import DatabricksError
     except ImportError:
         return ""
     try:
-        state = WorkspaceClient().jobs.get_run(int(job_run)).state
+        # The SDK would go on asking for five minutes; a start is not held up for so long.
+        client = WorkspaceClient(config=Config(http_timeout_seconds=10, retry_timeout_seconds=10))
+        state = client.jobs.get_run(int(job_run)).state
     except (DatabricksError, ValueError, OSError):
         # Not allowed, not configured, not reachable: no answer, which is never taken for "dead".
         return ""
