@@ -7,6 +7,7 @@ A batch is four partitions of 1,000 rows. Batch 0 is written, batch 1 meets the 
 goes on with batch 2; then the table is compared with the 12,000 rows row by row. PostgresSink dies at its fail points.
 Plain JDBC has none: there a trigger holds chosen partitions at their first row until the others are committed, which
 is what a slower partition does on any day. Both run without the start gate, which refuses a JDBC sink altogether.
+The second writer's row is taken away before the next start; a batch that still cannot be written then is stuck.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ FAULTS = (
     Fault("kill -9 before Spark's commit file", ours="postgres.before_spark_commit", jdbc="jdbc.after_write"),
     Fault("pg_terminate_backend mid-batch", held=(2, 3), then="terminate"),
     Fault("server restart -m immediate", held=(2, 3), then="restart"),
+    Fault("unique violation by a second writer", held=(3,), then="rival"),
 )
+RIVAL = (3, PARTITIONS * ROWS + 3 * ROWS + 500)
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class Outcome:
     sink: str
     lost: int
     doubled: int
+    stuck: bool
 
 
 def main() -> int:
@@ -122,7 +126,7 @@ def main() -> int:
         return 0
     outcomes = measure()
     print(table(outcomes))
-    return 1 if any(outcome.lost or outcome.doubled for outcome in outcomes if outcome.sink == "surestart") else 0
+    return 1 if any(_is_wrong(outcome) for outcome in outcomes if outcome.sink == "surestart") else 0
 
 
 def measure() -> list[Outcome]:
@@ -138,13 +142,21 @@ def measure() -> list[Outcome]:
 def table(outcomes: list[Outcome]) -> str:
     lines = [f"{'fault':<36}{'PostgresSink lost/doubled':>28}{'df.write.jdbc lost/doubled':>28}"]
     for fault in FAULTS:
-        cells = {o.sink: f"{o.lost:,} / {o.doubled:,}" for o in outcomes if o.fault == fault}
+        cells = {
+            one.sink: f"{one.lost:,} / {one.doubled:,}{', stuck' if one.stuck else ''}"
+            for one in outcomes
+            if one.fault == fault
+        }
         lines.append(f"{fault.name:<36}{cells['surestart']:>28}{cells['jdbc']:>28}")
     for sink in ("surestart", "jdbc"):
         mine = [outcome for outcome in outcomes if outcome.sink == sink]
-        wrong = sum(1 for outcome in mine if outcome.lost or outcome.doubled)
+        wrong = sum(1 for outcome in mine if _is_wrong(outcome))
         lines.append(f"{sink}: wrong after {wrong} of {len(mine)} faults")
     return "\n".join(lines)
+
+
+def _is_wrong(outcome: Outcome) -> bool:
+    return bool(outcome.lost or outcome.doubled or outcome.stuck)
 
 
 def _suffer(spark: SparkSession, server: PostgresServer, fault: Fault, sink: str) -> Outcome:
@@ -152,17 +164,22 @@ def _suffer(spark: SparkSession, server: PostgresServer, fault: Fault, sink: str
     try:
         with _connect() as connection:
             connection.execute("DROP TABLE IF EXISTS events, surestart_ledger; DROP FUNCTION IF EXISTS gate")
-            connection.execute("CREATE TABLE events (part int, pos bigint)")
+            unique = ", UNIQUE (part, pos)" if fault.then == "rival" else ""
+            connection.execute(f"CREATE TABLE events (part int, pos bigint{unique})")
         _land(root, 0)
         run_ungated(spark, _environment(root), _stage(sink))
         _land(root, 1)
         _meet(server, fault, sink, root)
         _land(root, 2)
-        run_ungated(spark, _environment(root), _stage(sink))
+        stuck = False
+        try:
+            run_ungated(spark, _environment(root), _stage(sink))
+        except StageFailed:
+            stuck = True
         with _connect() as connection:
             found = Counter(connection.execute("SELECT part, pos FROM events").fetchall())
         expected = Counter(row for batch_id in range(3) for row in _rows(batch_id))
-        return Outcome(fault, sink, (expected - found).total(), (found - expected).total())
+        return Outcome(fault, sink, (expected - found).total(), (found - expected).total(), stuck)
     finally:
         shutil.rmtree(root)
 
@@ -188,7 +205,9 @@ def _meet(server: PostgresServer, fault: Fault, sink: str, root: Path) -> None:
     if fault.then == "restart":
         server.restart_immediately()
     else:
-        if fault.then == "terminate":
+        if fault.then == "rival":
+            gate.execute("INSERT INTO events VALUES (%s, %s)", RIVAL)
+        elif fault.then == "terminate":
             gate.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         else:
             os.killpg(run.pid, 9)
@@ -200,6 +219,8 @@ def _meet(server: PostgresServer, fault: Fault, sink: str, root: Path) -> None:
         # What a killed driver's transaction still had open is over before the next start.
         _until(lambda: connection.execute(_OTHERS).fetchone()[0] == 0, None, fault)
         connection.execute("DROP FUNCTION gate CASCADE")
+        if fault.then == "rival":
+            connection.execute("DELETE FROM events WHERE (part, pos) = (%s, %s)", RIVAL)
 
 
 _OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"

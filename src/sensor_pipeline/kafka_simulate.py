@@ -18,7 +18,7 @@ from typing import Any
 
 from sensor_pipeline.count import Position
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, UsageError
 from surestart.sources.kafka_security import SecretPlace, client_settings
 
 _PER_TRANSACTION = 5000
@@ -35,28 +35,29 @@ def write_topic(
     partitions: int = 2,
     transactional: bool = True,
     security: SecretPlace | None = None,
+    timeout_seconds: float = _SECONDS,
 ) -> Truth:
     """`readings` more records are in the topic, made if there was none, and the truth file counts them."""
     from confluent_kafka import KafkaException, Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
+    wanted = simulation or Simulation()
+    before = _begin(truth_path, wanted)
     secrets = client_settings((security or SecretPlace()).read())
     common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **secrets}
     admin = AdminClient(common)
     try:
-        if topic not in admin.list_topics(timeout=_SECONDS).topics:
-            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_SECONDS)
+        if topic not in admin.list_topics(timeout=timeout_seconds).topics:
+            admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout_seconds)
     except KafkaException as problem:
-        raise _unreachable(bootstrap, problem) from None
+        raise _unreachable(bootstrap, problem, timeout_seconds) from None
     settings: dict[str, Any] = {**common, "enable.idempotence": True, "linger.ms": 50}
     if transactional:
         settings["transactional.id"] = f"sensor-simulator-{topic}"
     producer = Producer(settings)
     if transactional:
-        producer.init_transactions(_SECONDS)
-    wanted = simulation or Simulation()
-    before = read_truth(truth_path) or Truth(wanted.seed, wanted.devices, 0)
+        producer.init_transactions(timeout_seconds)
     kinds, first, end = Counter(dict(before.kinds)), before.records, before.records + readings
     while first < end:
         count = min(_PER_TRANSACTION, end - first)
@@ -69,6 +70,18 @@ def write_topic(
     if transactional:
         _send(producer, topic, [(b"aborted", b"aborted on purpose")] * 3, transactional, commit=False)
     return Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items())))
+
+
+def _begin(truth_path: Path, wanted: Simulation) -> Truth:
+    before = read_truth(truth_path) or Truth(wanted.seed, wanted.devices, 0)
+    if (before.seed, before.devices) != (wanted.seed, wanted.devices):
+        raise UsageError(
+            f"{truth_path} was made with seed {before.seed} and {before.devices} devices, "
+            f"not {wanted.seed} and {wanted.devices}",
+            meaning="Mixing two simulations would make the truth file wrong. Nothing was sent.",
+            next=f"python -m sensor_pipeline.kafka_simulate --seed {before.seed} --devices {before.devices}",
+        )
+    return before
 
 
 def read_topic(
@@ -145,9 +158,9 @@ def _send(
         producer.abort_transaction(_SECONDS)
 
 
-def _unreachable(bootstrap: str, problem: Exception) -> CannotTell:
+def _unreachable(bootstrap: str, problem: Exception, seconds: float = _SECONDS) -> CannotTell:
     return CannotTell(
-        f"Kafka at {bootstrap} did not answer within {_SECONDS} s: {problem.args[0].str()}",
+        f"Kafka at {bootstrap} did not answer within {seconds:g} s: {problem.args[0].str()}",
         meaning="Nothing was sent and nothing was counted.",
         next="surestart kafka start",
         code="KafkaUnreachable",

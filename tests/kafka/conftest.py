@@ -16,7 +16,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    with kafka_broker(users={"sensor": CANARY}) as running:
+    with kafka_broker(users={"sensor": CANARY}, tls=True) as running:
         yield running
 
 

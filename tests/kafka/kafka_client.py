@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from sensor_pipeline.raw_ingest import to_raw
 from sensor_pipeline.records import RAW_COLUMNS
@@ -16,6 +23,9 @@ from surestart.sources.kafka import KafkaSource
 from surestart.stage import Stage
 
 Rows = Counter  # of (partition, offset, payload)
+
+# The class behind kafka-consumer-groups.sh.
+GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 class KafkaClient:
@@ -43,6 +53,12 @@ class KafkaClient:
         for future in self.admin.delete_records(places).values():
             future.result(60)
 
+    def allow_scram(self, user: str, password: str) -> None:
+        """The user may log in by SCRAM-SHA-512. The broker keeps a salted hash, so it cannot be told at its start."""
+        told = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        change = UserScramCredentialUpsertion(user, told, password.encode())
+        self.admin.alter_user_scram_credentials([change])[user].result(60)
+
     def produce(self, topic: str, payloads: Iterable[bytes | None], partitions: int = 2, **config) -> Rows:
         """Round robin over the partitions; returns what the broker says it stored, by the delivery reports."""
         stored: Rows = Counter()
@@ -59,6 +75,13 @@ class KafkaClient:
         for number, payload in enumerate(payloads):
             producer.produce(topic, payload, key=b"k", partition=number % partitions, on_delivery=delivered)
             producer.poll(0)
+
+
+def described(broker, group: str) -> dict[int, tuple[int, int, int]]:
+    """Partition -> (current offset, log end offset, lag), as kafka-consumer-groups --describe prints it."""
+    shown = broker.run_tool(GROUPS_TOOL, "--bootstrap-server", broker.bootstrap, "--describe", "--group", group)
+    rows = [line.split() for line in shown.stdout.splitlines() if line.startswith(group)]
+    return {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 
 
 def payloads(count: int, prefix: str = "v") -> list[bytes]:

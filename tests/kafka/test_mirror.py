@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import time
 
-from kafka_client import payloads, raw_rows, raw_stage
+from kafka_client import described, payloads, raw_rows, raw_stage
 
 from surestart.local.kafka_configuration import free_ports
 from surestart.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_mirror import KafkaMirror, mirror_group, read_end_offsets
-
-GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-
-
-def _described(broker, group: str) -> dict[int, tuple[int, int, int]]:
-    """Partition -> (current offset, log end offset, lag), as kafka-consumer-groups --describe prints it."""
-    shown = broker.run_tool(GROUPS, "--bootstrap-server", broker.bootstrap, "--describe", "--group", group)
-    rows = [line.split() for line in shown.stdout.splitlines() if line.startswith(group)]
-    return {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 
 
 def test_kafkas_own_tool_shows_the_stages_lag(spark, environment, broker, client, topic, caplog):
@@ -33,7 +24,7 @@ def test_kafkas_own_tool_shows_the_stages_lag(spark, environment, broker, client
     assert (mirror.failures, run.batches) == (0, 3), caplog.text
     assert 1 <= mirror.told <= 3
     client.produce(topic, payloads(10))
-    assert _described(broker, group) == {0: (30, 35, 5), 1: (30, 35, 5)}
+    assert described(broker, group) == {0: (30, 35, 5), 1: (30, 35, 5)}
     assert raw_rows(spark, environment) == stored
 
 

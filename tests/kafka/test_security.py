@@ -13,6 +13,7 @@ from kafka_client import payloads
 
 from conftest import CANARY
 from surestart.errors import CannotTell, UsageError
+from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, Secrets, client_settings, kafka_options
 
 WRONG = "wrong-c4nary;pa55"
@@ -24,13 +25,29 @@ SASL = {
 }
 
 
-def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path):
+def _over_plaintext(broker, client) -> tuple[str, dict[str, str]]:
+    return broker.sasl_bootstrap, SASL
+
+
+def _over_tls(broker, client) -> tuple[str, dict[str, str]]:
+    client.allow_scram("sensor", CANARY)
+    return broker.tls_bootstrap, {
+        **SASL,
+        "SURESTART_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+        "SURESTART_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
+        "SURESTART_KAFKA_SSL_CA_PEM": broker.certificate.pem,
+    }
+
+
+@pytest.mark.parametrize("way", [_over_plaintext, _over_tls], ids=["SASL_PLAINTEXT, PLAIN", "SASL_SSL, SCRAM"])
+def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path, way):
     client.create(topic)
     client.produce(topic, payloads(10))
+    bootstrap, variables = way(broker, client)
     command = [sys.executable, str(Path(__file__).with_name("secret_run.py"))]
     done = subprocess.run(
-        [*command, broker.sasl_bootstrap, topic, str(tmp_path)],
-        env={**os.environ, **SASL, "WRONG": WRONG},
+        [*command, bootstrap, topic, str(tmp_path)],
+        env={**os.environ, **variables, "WRONG": WRONG},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -55,6 +72,17 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
         written = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
         assert written == []
     assert any(tmp_path.rglob("offsets/0"))
+
+
+def test_a_cluster_whose_certificate_is_not_trusted_is_not_talked_to(broker, client, topic, monkeypatch):
+    _, variables = _over_tls(broker, client)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert not read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=10).exists
+    monkeypatch.delenv("SURESTART_KAFKA_SSL_CA_PEM")
+
+    with pytest.raises(CannotTell, match="certificate verify failed"):
+        read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=3)
 
 
 class Scope:

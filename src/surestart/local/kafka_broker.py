@@ -31,6 +31,7 @@ from pathlib import Path
 
 from surestart.errors import CannotTell
 from surestart.java import Java, find_java
+from surestart.local.kafka_certificate import Certificate, make_certificate
 from surestart.local.kafka_configuration import Ports, format_storage, free_ports, server_command, write_configuration
 from surestart.local.kafka_jars import resolve_kafka_jars
 
@@ -58,6 +59,7 @@ class KafkaBroker:
     java: Java
     jars: Path
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
+    certificate: Certificate | None = field(default=None, repr=False)
     pid: int = 0
     _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -70,9 +72,14 @@ class KafkaBroker:
         """The listener that wants SASL/PLAIN and the password of one of `users`."""
         return f"127.0.0.1:{self.ports.sasl}"
 
+    @property
+    def tls_bootstrap(self) -> str:
+        """The listener that wants TLS, and SASL by PLAIN or SCRAM-SHA-512 inside it."""
+        return f"127.0.0.1:{self.ports.tls}"
+
     def start(self, timeout_seconds: float = 120) -> None:
         """The broker answers when this returns."""
-        write_configuration(self.folder, self.ports, self.users)
+        write_configuration(self.folder, self.ports, self.users, self.certificate)
         format_storage(self.java, self.jars, self.folder)
         begin = size_of_log(self.folder)
         (self.folder / "pid").unlink(missing_ok=True)
@@ -106,14 +113,19 @@ class KafkaBroker:
 
 @contextmanager
 def kafka_broker(
-    users: Mapping[str, str] | None = None, say: Callable[[str], object] = lambda line: None
+    users: Mapping[str, str] | None = None,
+    say: Callable[[str], object] = lambda line: None,
+    *,
+    tls: bool = False,
 ) -> Iterator[KafkaBroker]:
-    """A fresh broker for the duration of the block, on free ports, its data in a temporary folder."""
+    """A fresh broker for the duration of the block, on free ports, its data in a temporary folder. users: name and
+    password, who may come in by SASL. tls: they may come in by TLS too."""
     java = find_java()
     jars = resolve_kafka_jars(java, say)
     folder = Path(tempfile.mkdtemp(prefix="surestart-kafka-"))
     broker = KafkaBroker(folder, free_ports(), java, jars, dict(users or {}))
     try:
+        broker.certificate = make_certificate(java, folder) if tls else None
         broker.start()
         yield broker
     finally:

@@ -1,6 +1,6 @@
 """What the local broker is told: its properties, its log, its ports, its storage.
 
-listeners   PLAINTEXT, SASL_PLAINTEXT (only with users) and CONTROLLER, all on 127.0.0.1
+listeners   PLAINTEXT, CONTROLLER, with users SASL_PLAINTEXT and with a certificate SASL_SSL too, all on 127.0.0.1
 one of everything   one node, one replica, one partition for Kafka's own topics: it starts in seconds
 automatic creation of topics on, as on most clusters: a tool that merely asks about a topic must not make it
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from surestart.errors import CannotTell
 from surestart.java import Java
+from surestart.local.kafka_certificate import Certificate
 
 # Below 32768, where the system takes ports for outgoing connections: a broker that is down for a second must find its
 # own port free when it comes back.
@@ -30,7 +31,9 @@ controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 listeners={listeners}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,\
+  CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 log.dirs={data}
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -49,9 +52,16 @@ background.threads=2
 log.cleaner.dedupe.buffer.size=8388608
 """
 _SASL = """\
-sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
+listener.name.{listener}.plain.sasl.jaas.config=\\
   org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+listener.name.{listener}.scram-sha-512.sasl.jaas.config=\\
+  org.apache.kafka.common.security.scram.ScramLoginModule required;
+"""
+_TLS = """\
+listener.name.sasl_ssl.ssl.keystore.type=PKCS12
+listener.name.sasl_ssl.ssl.keystore.location={certificate.keystore}
+listener.name.sasl_ssl.ssl.keystore.password={certificate.password}
+listener.name.sasl_ssl.ssl.key.password={certificate.password}
 """
 _LOGGING = """\
 rootLogger.level=warn
@@ -70,18 +80,19 @@ class Ports:
     plain: int
     sasl: int
     controller: int
+    tls: int = 0
 
 
 def free_ports(plain: int = 0) -> Ports:
-    """Three ports that nothing listens on now; `plain` as given if it is."""
+    """Four ports that nothing listens on now; `plain` as given if it is."""
     chosen: list[int] = []
     for port in (plain, *random.sample(_PORTS, 200)):
         if port and port not in chosen and _is_free(port):
             chosen.append(port)
-        if len(chosen) == 3:
+        if len(chosen) == 4:
             return Ports(*chosen)
     raise CannotTell(
-        f"fewer than three free ports among 200 tried between {_PORTS.start} and {_PORTS.stop}",
+        f"fewer than four free ports among 200 tried between {_PORTS.start} and {_PORTS.stop}",
         meaning="The broker has nowhere to listen.",
         next="ss -ltn",
         code="NoFreePort",
@@ -89,16 +100,22 @@ def free_ports(plain: int = 0) -> Ports:
 
 
 def are_free(ports: Ports) -> bool:
-    return all(_is_free(port) for port in (ports.plain, ports.sasl, ports.controller))
+    return all(_is_free(port) for port in (ports.plain, ports.sasl, ports.controller, ports.tls) if port)
 
 
-def write_configuration(folder: Path, ports: Ports, users: Mapping[str, str]) -> None:
+def write_configuration(
+    folder: Path, ports: Ports, users: Mapping[str, str], certificate: Certificate | None = None
+) -> None:
     """server.properties and log4j2.properties are in the folder, readable for their owner only."""
     listeners = [f"PLAINTEXT://127.0.0.1:{ports.plain}", f"CONTROLLER://127.0.0.1:{ports.controller}"]
     text = ""
     if users:
+        known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
         listeners.append(f"SASL_PLAINTEXT://127.0.0.1:{ports.sasl}")
-        text = _SASL.format(users=" ".join(f'user_{name}="{password}"' for name, password in users.items()))
+        text = _SASL.format(listener="sasl_plaintext", users=known)
+        if certificate:
+            listeners.append(f"SASL_SSL://127.0.0.1:{ports.tls}")
+            text += _SASL.format(listener="sasl_ssl", users=known) + _TLS.format(certificate=certificate)
     properties = folder / "server.properties"
     properties.touch(mode=0o600)
     properties.write_text(

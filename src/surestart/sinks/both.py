@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.failpoints import reach
-from surestart.stage import BatchContext
+from surestart.stage import BatchContext, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-class BatchSink(Protocol):
+class BatchSink(Sink, Protocol):
     """A sink whose work on one batch can be called on its own. The call is picklable and may be repeated."""
-
-    def prepare(self, spark: SparkSession, environment: Environment) -> None: ...
-
-    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]: ...
 
     def batch_writer(self, context: BatchContext) -> Callable[[DataFrame, int], None]: ...
 

@@ -53,8 +53,15 @@ class DeltaSplit:
         create_or_check_table(spark, environment.table(self.quarantine), self.quarantine_columns)
 
     def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        return writer.foreachBatch(self.batch_writer(context)).start()
+
+    def write_once(self, rows: DataFrame, context: BatchContext, identity: str, number: int) -> None:
+        """Each row, decided already, is in one of the two tables, once under this identity and number."""
+        self.batch_writer(context).write(rows, identity, number)
+
+    def batch_writer(self, context: BatchContext) -> SplitBatch:
         environment = context.environment
-        batch = SplitBatch(
+        return SplitBatch(
             context=context,
             good=environment.table(self.good),
             good_columns=_names(self.good_columns),
@@ -64,7 +71,6 @@ class DeltaSplit:
             reason=self.reason,
             per_batch=self.per_batch,
         )
-        return writer.foreachBatch(batch).start()
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         quarantine, good = environment.table(self.quarantine), environment.table(self.good)
@@ -88,9 +94,9 @@ class SplitBatch:
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
         with kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows:
-            self._write(rows, query_id, batch_id)
+            self.write(rows, query_id, batch_id)
 
-    def _write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
+    def write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
         from pyspark.sql import functions as F
 
         spark = rows.sparkSession

@@ -68,23 +68,19 @@ def upsert_rows(
     old = ", ".join(f"t.{name(column)}" for column in order)
     # A row without a position was put there by hand or before the sink: any position is newer than none.
     unknown = " OR ".join(f"t.{name(column)} IS NULL" for column in order)
-    upsert = (
-        f"INSERT INTO {target.sql} AS t ({_names(staging)}) SELECT * FROM newest ON CONFLICT ({key_list})"
-        f" DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown} RETURNING 1"
-    )
     connection.execute(
         "SELECT set_config(name, greatest(%s, setting::int)::text, true) FROM pg_settings WHERE name = 'work_mem'",
         (SORT_MEMORY_KB,),
     )
     connection.execute("SET LOCAL jit = off")
-    row = connection.execute(
-        f"WITH newest AS MATERIALIZED ({newest}), put AS ({upsert})"
-        " SELECT (SELECT count(*) FROM newest), (SELECT count(*) FROM put)"
-    ).fetchone()
-    assert row is not None
-    if row[0] < rows:
+    changed_rows = connection.execute(
+        f"INSERT INTO {target.sql} AS t ({_names(staging)}) {newest} ON CONFLICT ({key_list})"
+        f" DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown}"
+    ).rowcount
+    # Every staged row changed one of the target: no key was there twice, so none of them is tied with another.
+    if changed_rows < rows:
         _refuse_ties(connection, staging, target, keys, order)
-    return int(row[1])
+    return changed_rows
 
 
 def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> None:
@@ -143,11 +139,17 @@ def _refuse_ties(
     keys: tuple[str, ...],
     order: tuple[str, ...],
 ) -> None:
-    newest_first = ", ".join(f"{name(column)} DESC" for column in order)
     by_key = name_list(keys)
+    rows = f"({_select(staging, target)}) s"
+    repeated = connection.execute(
+        f"SELECT 1 FROM {rows} GROUP BY {name_list((*keys, *order))} HAVING count(*) > 1 LIMIT 1"
+    ).fetchone()
+    if not repeated:
+        return
+    newest_first = ", ".join(f"{name(column)} DESC" for column in order)
     ranked = (
         f"SELECT s::text AS line, {by_key}, rank() OVER (PARTITION BY {by_key} ORDER BY {newest_first}) AS place"
-        f" FROM ({_select(staging, target)}) s"
+        f" FROM {rows}"
     )
     row = connection.execute(
         "SELECT count(*), min(sample) FROM (SELECT min(line) AS sample"

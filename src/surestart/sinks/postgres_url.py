@@ -3,6 +3,8 @@
     DatabaseUrl(variable="SURESTART_POSTGRES_URL")          an environment variable
     DatabaseUrl(scope="sensor", key="postgres-url")         a Databricks secret
 
+    env:SURESTART_POSTGRES_URL, secret:sensor/postgres-url  the same two as a setting (--set, a bundle variable)
+
 The value is a libpq URL, postgresql://user:password@host:5432/database?sslmode=require. Declarations, plans and reports
 carry `DatabaseUrl.label`; between processes the value travels as a Secret, which shows itself as ***.
 """
@@ -91,6 +93,33 @@ class DatabaseUrl:
             return cls(variable=label[1:])
         scope, _, key = label.removeprefix("secret ").partition("/")
         return cls(scope=scope, key=key)
+
+    @classmethod
+    def from_setting(cls, text: str) -> DatabaseUrl:
+        """The place that a setting names: env:NAME (or $NAME) or secret:scope/key. A URL itself is refused."""
+        if "://" in text or "@" in text or "password" in text.lower():
+            # Not repeated: this text may be the URL with its password.
+            raise UsageError(
+                "the setting postgres_url holds a URL, and not the name of the place where the URL is kept",
+                meaning="Settings stand in process lists, shell histories, job definitions and in the commands that "
+                "the doctor prints. Nothing was started. A password that was given here is to be changed.",
+                next=f"export {DEFAULT_VARIABLE}='postgresql://user:password@host:5432/database' && "
+                f"surestart run merge-gold --set postgres_url=env:{DEFAULT_VARIABLE}",
+                do_not="put a password on a command line, into databricks.yml or into a job parameter.",
+                code="DatabaseUrlInCode",
+            )
+        variable = re.fullmatch(r"(?:env:|\$)([A-Za-z_][A-Za-z0-9_]*)", text)
+        if variable:
+            return cls(variable=variable[1])
+        secret = re.fullmatch(r"secret:([^/\s]+)/(\S+)", text)
+        if secret:
+            return cls(scope=secret[1], key=secret[2])
+        raise UsageError(
+            f"the setting postgres_url={text!r} is neither env:NAME nor secret:scope/key",
+            meaning="It is unclear where the database's URL and password would come from. Nothing was started.",
+            next=f"surestart run merge-gold --set postgres_url=env:{DEFAULT_VARIABLE}",
+            code="DatabaseUrlUnnamed",
+        )
 
     def read(self, environ: Mapping[str, str] | None = None) -> Secret:
         text = (os.environ if environ is None else environ).get(self.variable, "") if self.variable else self._secret()

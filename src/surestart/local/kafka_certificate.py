@@ -1,0 +1,59 @@
+"""A key and a certificate for the local broker's TLS listener, made by the JDK's own keytool.
+
+    <folder>/keystore.p12    the key, readable for its owner only; its password is random and in server.properties
+    Certificate.pem          what a client has to trust: SURESTART_KAFKA_SSL_CA_PEM
+
+The certificate signs itself and names 127.0.0.1 and localhost, so a client checks the host name as it would elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surestart.errors import CannotTell
+from surestart.java import Java
+
+_PASSWORD = "SURESTART_KEYSTORE_PASSWORD"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    keystore: Path
+    password: str = field(repr=False)
+    pem: str = field(repr=False)
+
+
+def make_certificate(java: Java, folder: Path) -> Certificate:
+    """A new key and certificate are in the folder."""
+    keystore, password = folder / "keystore.p12", secrets.token_urlsafe(18)
+    shared = ("-alias", "broker", "-keystore", str(keystore), "-storetype", "PKCS12", "-storepass:env", _PASSWORD)
+    _keytool(
+        *(java, password, "-genkeypair", *shared, "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "3650"),
+        *("-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost"),
+    )
+    keystore.chmod(0o600)
+    return Certificate(keystore, password, _keytool(java, password, "-exportcert", "-rfc", *shared))
+
+
+def _keytool(java: Java, password: str, *arguments: str) -> str:
+    # By the environment: arguments of a process can be read by everybody on the machine.
+    done = subprocess.run(
+        [str(java.executable.parent / "keytool"), *arguments],
+        env={**os.environ, _PASSWORD: password},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CannotTell(
+            f"keytool {arguments[0]} ended with {done.returncode}: {(done.stdout or done.stderr).strip()[-300:]}",
+            meaning="There is no certificate, so the broker cannot offer TLS.",
+            next=f"{java.executable.parent / 'keytool'} -help",
+            code="KafkaCertificateNotMade",
+        )
+    return done.stdout

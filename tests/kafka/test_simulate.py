@@ -1,0 +1,111 @@
+"""The simulator's Kafka side: the records of the files, in several partitions, in transactions or not, counted once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from kafka_client import described
+
+from sensor_pipeline.count import count_rows
+from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
+from sensor_pipeline.simulate import Simulation, iter_records, write_files
+from sensor_pipeline.stages import build_stages
+from surestart.errors import CannotTell, UsageError
+from surestart.local.kafka_configuration import free_ports
+from surestart.runner import run_stage
+from surestart.sources.kafka_evidence import read_kafka_evidence
+
+SIMULATION = Simulation(seed=7, devices=30)
+
+
+def _made(count: int) -> Counter:
+    return Counter(record.payload for record in iter_records(SIMULATION, 0, count))
+
+
+@pytest.mark.parametrize("transactional", [True, False], ids=["transactional", "plain"])
+def test_the_topic_holds_the_records_of_the_files_and_the_truth_file_is_the_same(
+    broker, topic, tmp_path, transactional
+):
+    truth, of_files = tmp_path / "truth.json", tmp_path / "files.json"
+    for count in (700, 300):
+        write_topic(
+            *(broker.bootstrap, topic, truth, count),
+            simulation=SIMULATION,
+            partitions=3,
+            transactional=transactional,
+        )
+        write_files(tmp_path / "landing", of_files, count, SIMULATION)
+
+    read = list(read_topic(broker.bootstrap, topic))
+
+    assert Counter(payload for _, payload in read) == _made(1000)
+    assert len({position for position, _ in read}) == 1000
+    assert {partition for (_, partition, _), _ in read} == {0, 1, 2}
+    assert truth.read_bytes() == of_files.read_bytes()
+    # Three aborted records and a marker per partition written to lie beside those that count, twice.
+    offsets = sum(one.end for one in read_kafka_evidence(broker.bootstrap, topic).partitions)
+    assert offsets > 1006 if transactional else offsets == 1000
+
+
+def test_the_records_of_a_sensor_keep_their_order_in_one_partition(broker, topic, tmp_path):
+    write_topic(broker.bootstrap, topic, tmp_path / "t.json", 600, simulation=SIMULATION, partitions=3)
+
+    arrived = {payload: position for position, payload in read_topic(broker.bootstrap, topic)}
+    # Duplicates are the same bytes twice: only records that are alone can be followed.
+    once = {payload for payload, times in _made(600).items() if times == 1}
+    by_sensor: dict[bytes, list[tuple[int, int]]] = {}
+    for record in iter_records(SIMULATION, 0, 600):
+        if record.payload in once:
+            _, partition, offset = arrived[record.payload]
+            by_sensor.setdefault(record.key, []).append((partition, offset))
+
+    assert len(by_sensor) == 30
+    for places in by_sensor.values():
+        assert len({partition for partition, _ in places}) == 1
+        assert places == sorted(places)
+
+
+def test_another_simulation_into_the_same_truth_file_is_refused(broker, topic, tmp_path):
+    write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10, simulation=SIMULATION)
+
+    with pytest.raises(UsageError, match="made with seed 7 and 30 devices, not 42 and 200"):
+        write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10)
+
+    assert len(list(read_topic(broker.bootstrap, topic))) == 10
+
+
+def test_a_broker_that_is_not_there_is_cannot_tell(topic, tmp_path):
+    nowhere = f"127.0.0.1:{free_ports().plain}"
+
+    with pytest.raises(CannotTell, match="did not answer within 1 s"):
+        write_topic(nowhere, topic, tmp_path / "t.json", 10, timeout_seconds=1)
+
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_the_three_stages_from_kafka_are_exact_and_kafkas_own_tool_shows_their_lag(
+    spark, environment, broker, topic, tmp_path
+):
+    command = ["--bootstrap", broker.bootstrap, "--topic", topic, "--partitions", "3", "--root", environment.root]
+    settings = {"source": "kafka", "bootstrap": broker.bootstrap, "topic": topic, "mirror": "true"}
+    stages = build_stages({**settings, "max_offsets_per_trigger": "300"})
+    assert main([*command, "--readings", "800"]) == 0
+    runs = [run_stage(spark, environment, stage) for stage in stages]
+    assert runs[0].batches >= 3
+    # A second run goes on where the first one stopped; what comes after it is the lag.
+    assert main([*command, "--readings", "200", "--plain"]) == 0
+    for stage in stages:
+        run_stage(spark, environment, stage)
+    account = count_rows(environment, read_topic(broker.bootstrap, topic))
+    assert (account.produced, account.raw, account.faults) == (1000, 1000, {})
+
+    ends = {one.partition: one.end for one in read_kafka_evidence(broker.bootstrap, topic).partitions}
+    group = "local.sensor-raw-ingest.mirror"
+    assert described(broker, group) == {number: (end, end, 0) for number, end in ends.items()}
+
+    assert main([*command, "--readings", "100", "--plain"]) == 0
+
+    shown = described(broker, group)
+    assert sum(lag for _, _, lag in shown.values()) == 100
+    assert {number: current for number, (current, _, _) in shown.items()} == ends

@@ -1,0 +1,171 @@
+"""The pipeline's gold in Delta and PostgreSQL: files to gold, the same rows in both, also after a kill between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg.conninfo
+import pytest
+
+from sensor_pipeline.records import GOLD_IN_POSTGRES, READING_COLUMNS
+from sensor_pipeline.stages import build_stages
+from surestart.cli import main
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import Refused, UsageError
+from surestart.failpoints import VARIABLE as FAILPOINT
+from surestart.runner import run_stage
+from tests.foundation.rows import account, land
+
+from .conftest import VARIABLE
+from .database import Database
+
+SETTINGS = {"postgres_url": f"env:{VARIABLE}"}
+PASSWORD = "c4n4ry-pa%24s"
+
+
+def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    raw, deserialize, gold = build_stages(SETTINGS)
+    land(environment, 900, per_file=150)
+    for stage in (raw, deserialize, gold):
+        run_stage(spark, environment, stage)
+    first = _in_postgres(database)
+    assert first == _in_delta(spark, environment)
+    assert first
+
+    land(environment, 900, per_file=150)
+    run_stage(spark, environment, raw)
+    run_stage(spark, environment, deserialize)
+    died = _command(environment, {FAILPOINT: "both.between"})
+    assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+    # Delta is ahead by the batch; a reader of PostgreSQL sees the former state, whole.
+    assert _in_postgres(database) == first
+    assert _in_delta(spark, environment) != first
+
+    healed = _command(environment)
+
+    assert healed.returncode == 0, healed.stderr[-2000:]
+    assert _in_postgres(database) == _in_delta(spark, environment)
+    # The independent count: this gold is the newest reading of every key in the files, each once.
+    assert account(environment).faults == {}
+    assert database.rows("SELECT batch_id FROM surestart_ledger") == {(0,): 1, (1,): 1}
+
+    password = str(psycopg.conninfo.conninfo_to_dict(database.url)["password"])
+    printed = died.stdout + died.stderr + healed.stdout + healed.stderr
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
+    assert password not in printed
+    assert written == []
+
+
+def test_switched_on_for_a_stage_that_has_run_it_is_not_started_with_half_of_gold(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    land(environment, 150, per_file=150)
+    for stage in build_stages({}):
+        run_stage(spark, environment, stage)
+
+    with pytest.raises(Refused, match=r"sensor_gold does not exist; the checkpoint counts batches 0\.\.0") as refused:
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
+
+    assert refused.value.code == "SINK_MISSING"
+    assert database.rows("SELECT to_regclass('sensor_gold')") == {(None,): 1}
+
+
+def test_postgres_has_a_column_for_each_of_gold() -> None:
+    assert [name for name, _ in GOLD_IN_POSTGRES] == [name for name, _ in _COLUMNS]
+
+
+def test_the_stage_declares_where_the_url_is_kept_and_never_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOLD_URL", f"postgresql://user:{PASSWORD}@127.0.0.1:1/db")
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    declared = {
+        place: build_stages({"postgres_url": place})[2].declare(environment)
+        for place in ("env:GOLD_URL", "$GOLD_URL", "secret:sensor/postgres-url")
+    }
+
+    assert [[(sink.kind, sink.path) for sink in one.sinks[1:]] for one in declared.values()] == [
+        [("postgres", "$GOLD_URL")],
+        [("postgres", "$GOLD_URL")],
+        [("postgres", "secret sensor/postgres-url")],
+    ]
+    assert PASSWORD not in json.dumps([one.as_dict() for one in declared.values()])
+    assert [sink.kind for sink in build_stages({"postgres_url": ""})[2].declare(environment).sinks] == ["delta-merge"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://user:{PASSWORD}@127.0.0.1:1/db",
+        f"user:{PASSWORD}@127.0.0.1",
+        f"host=127.0.0.1 password={PASSWORD}",
+    ],
+)
+def test_a_url_as_a_setting_is_refused_without_repeating_it(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "merge-gold", "--set", f"postgres_url={text}"]) == 2
+
+    shown = capsys.readouterr()
+    assert "holds a URL" in shown.err
+    assert f"--set postgres_url=env:{VARIABLE}" in shown.err
+    assert PASSWORD not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("text", ["GOLD_URL", "env:", "env:1X", "secret:sensor", "secret:/key", "gold"])
+def test_a_setting_that_names_no_place_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="neither env:NAME nor secret:scope/key"):
+        build_stages({"postgres_url": text})
+
+
+def test_without_the_database_nothing_starts_and_the_doctor_cannot_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GOLD_URL", f"postgresql://user:{PASSWORD}@127.0.0.1:1/db")
+
+    asked = main(["doctor", "merge-gold", "--root", str(tmp_path), "--set", "postgres_url=env:GOLD_URL", "--json"])
+
+    shown = capsys.readouterr()
+    assert asked == 4
+    assert json.loads(shown.out)["verdict"] == "cannot tell"
+    assert PASSWORD not in shown.out + shown.err
+
+
+def _command(environment: Environment, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """`surestart run merge-gold` in a process of its own, with what the pipeline is given."""
+    command = [sys.executable, "-m", "surestart", "run", "merge-gold", "--root", environment.root]
+    return subprocess.run(
+        [*command, "--set", f"postgres_url=env:{VARIABLE}"],
+        env={**os.environ, **(variables or {})},
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+_COLUMNS = [column.split() for column in READING_COLUMNS.strip().split(",\n")]
+
+
+def _in_delta(spark: Any, environment: Environment) -> Counter[tuple[Any, ...]]:
+    rows = spark.read.format("delta").load(environment.table("sensor_gold").path)
+    wanted = [f"unix_micros({name})" if kind == "TIMESTAMP" else f"`{name}`" for name, kind in _COLUMNS]
+    return Counter(tuple(row) for row in rows.selectExpr(*wanted).collect())
+
+
+def _in_postgres(database: Database) -> Counter[tuple[Any, ...]]:
+    wanted = [
+        f"(extract(epoch FROM {name}) * 1000000)::bigint" if kind == "TIMESTAMP" else f'"{name}"'
+        for name, kind in _COLUMNS
+    ]
+    return database.rows(f"SELECT {', '.join(wanted)} FROM sensor_gold")
