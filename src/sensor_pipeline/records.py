@@ -29,7 +29,26 @@ READING_COLUMNS = """
     source STRING,
     partition INT,
     offset BIGINT,
-    ingested_at TIMESTAMP"""
+    ingested_at TIMESTAMP,
+    deserialized_at TIMESTAMP"""
+
+# READING_COLUMNS as PostgreSQL writes them.
+GOLD_IN_POSTGRES = (
+    ("sensor_id", "text"),
+    ("room", "text"),
+    ("firmware", "text"),
+    ("reading_time", "timestamptz"),
+    ("reading_date", "date"),
+    ("revision", "integer"),
+    ("temperature", "double precision"),
+    ("humidity", "double precision"),
+    ("battery", "double precision"),
+    ("source", "text"),
+    ("partition", "integer"),
+    ("offset", "bigint"),
+    ("ingested_at", "timestamptz"),
+    ("deserialized_at", "timestamptz"),
+)
 
 QUARANTINE_COLUMNS = """
     payload BINARY,

@@ -15,10 +15,16 @@ from sensor_pipeline.count import Account, count_rows, read_landed
 from sensor_pipeline.deserialize import to_readings
 from sensor_pipeline.merge_gold import to_gold
 from sensor_pipeline.raw_ingest import to_raw
-from sensor_pipeline.records import KEYS, NEWEST, POSITION, QUARANTINE_COLUMNS, RAW_COLUMNS, READING_COLUMNS
+from sensor_pipeline.records import (
+    GOLD_IN_POSTGRES,
+    KEYS,
+    NEWEST,
+    POSITION,
+    QUARANTINE_COLUMNS,
+    RAW_COLUMNS,
+    READING_COLUMNS,
+)
 from sensor_pipeline.simulate import read_truth, write_files
-from surestart.avro.registry import RegistryResolver
-from surestart.avro.schemas import FolderResolver, read_fixed_schema
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.sinks.delta_append import DeltaAppend
@@ -28,7 +34,7 @@ from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_security import SecretPlace
-from surestart.stage import Pipeline, Source, Stage, Transform
+from surestart.stage import Pipeline, Sink, Source, Stage, Transform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,11 +52,14 @@ SETTINGS = {
     "format": "json, confluent (Avro with a schema id in front) or avro (one fixed schema) (default json)",
     "registry": "URL of a schema registry, or a folder of <id>.avsc files, when format is confluent",
     "avro_schema": "file with the schema of every record, when format is avro",
+    "postgres_url": "gold goes to PostgreSQL as well; where its URL is kept: env:NAME or secret:scope/key",
+    "postgres_table": "table or schema.table for gold, when postgres_url is set (default sensor_gold)",
+    "postgres_load": "executors or driver: which of them connect to PostgreSQL (default executors)",
 }
 
 
 def raw_ingest(settings: Mapping[str, str]) -> Stage:
-    return Stage("raw-ingest", _source(settings), to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS))
+    return Stage("raw-ingest", _source(settings), to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS), clock="ingested_at")
 
 
 def deserialize(settings: Mapping[str, str]) -> Stage:
@@ -67,23 +76,20 @@ def deserialize(settings: Mapping[str, str]) -> Stage:
             position=POSITION,
             per_batch=per_batch,
         ),
+        clock="deserialized_at",
     )
 
 
 def merge_gold(settings: Mapping[str, str]) -> Stage:
-    return Stage(
-        "merge-gold",
-        DeltaSource("sensor_readings_deserialized"),
-        to_gold,
-        DeltaMerge(
-            "sensor_gold",
-            READING_COLUMNS,
-            keys=KEYS,
-            order=NEWEST,
-            partition_by=("reading_date",),
-            bounded_by=("reading_time",),
-        ),
+    gold = DeltaMerge(
+        "sensor_gold",
+        READING_COLUMNS,
+        keys=KEYS,
+        order=NEWEST,
+        partition_by=("reading_date",),
+        bounded_by=("reading_time",),
     )
+    return Stage("merge-gold", DeltaSource("sensor_readings_deserialized"), to_gold, _with_postgres(gold, settings))
 
 
 def build_stages(settings: Mapping[str, str]) -> tuple[Stage, ...]:
@@ -140,12 +146,35 @@ def _source(settings: Mapping[str, str]) -> Source:
     )
 
 
+def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
+    """Gold in Delta, then in PostgreSQL where postgres_url is set. What that promises: docs/postgres.md."""
+    place = settings.get("postgres_url", "")
+    if not place:
+        return gold
+    from surestart.sinks.both import Both
+    from surestart.sinks.postgres import PostgresSink
+    from surestart.sinks.postgres_url import DatabaseUrl
+
+    second = PostgresSink(
+        DatabaseUrl.from_setting(place),
+        settings.get("postgres_table") or "sensor_gold",
+        mode="upsert",
+        keys=KEYS,
+        order=NEWEST,
+        columns=GOLD_IN_POSTGRES,
+        load=settings.get("postgres_load") or "executors",
+    )
+    return Both(gold, second)
+
+
 def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]:
     """What decodes on the stream, and what has to see each batch first."""
     kind = settings.get("format") or "json"
     if kind == "json":
         return to_readings, None
     from sensor_pipeline.deserialize_avro import AvroReadings
+    from surestart.avro.registry import RegistryResolver
+    from surestart.avro.schemas import FolderResolver, read_fixed_schema
 
     registry, schema = settings.get("registry", ""), settings.get("avro_schema", "")
     if kind == "avro" and schema:
