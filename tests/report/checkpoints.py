@@ -95,6 +95,28 @@ def progress_of(batch: int, behind: int = 0) -> dict[str, object]:
     }
 
 
+FORMER_ID = "07cfe5c4-0000-4c5f-8f6e-2f3f5a6b7c8d"
+
+
+def make_runs() -> list[dict[str, object]]:
+    """A former identity up to batch 41, a reset by plan, the identity of today; and before that one nobody explains."""
+    hour = 3_600_000
+    older = {
+        "event": "ended",
+        "query_id": "11111111-0000-4c5f-8f6e-2f3f5a6b7c8d",
+        "started_at": FIRST_MINUTE - 9 * hour,
+    }
+    former = {"event": "ended", "query_id": FORMER_ID, "started_at": FIRST_MINUTE - 6 * hour}
+    reset = {"event": "remedy", "query_id": "", "started_at": FIRST_MINUTE - 2 * hour, "ended_at": FIRST_MINUTE - hour}
+    return [
+        {**older, "last_batch": 7},
+        {**former, "last_batch": 40},
+        {**former, "last_batch": 41},
+        {**reset, "outcome": "finished", "accepted": ["reset of raw-ingest, digest 0a1b2c3d4e5f"]},
+        {"event": "ended", "query_id": QUERY_ID, "started_at": FIRST_MINUTE, "last_batch": 5},
+    ]
+
+
 def make_hostile(root: Path) -> Path:
     """Each hostile text as a topic, a setting's name and value, a file's name, a folder's name, inside damaged JSON."""
     root.mkdir(parents=True)

@@ -96,7 +96,7 @@ def test_every_chart_has_the_same_numbers_in_a_table(page: Element, busy: Path) 
     figures = list(page.all("figure"))
     captions = [next(figure.all("figcaption")).text for figure in figures]
 
-    assert len(figures) == 6
+    assert len(figures) == 7
     assert all(caption.endswith(".") for caption in captions)
     tables = {figure.attributes["data-table"]: page.by_id(figure.attributes["data-table"]) for figure in figures}
     assert all(table.name == "table" and next(table.all("caption")).text for table in tables.values())

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.report.html import render
+from surestart.report.html import Page, render, render_page
+from surestart.report.html_report import CheckpointReport
 from surestart.report.progress_history import read_progress
 from tests.report.browser import open_page, running_browser, serious_violations
-from tests.report.checkpoints import make_busy, make_hostile, make_table, progress_of
+from tests.report.checkpoints import FIRST_MINUTE, make_busy, make_hostile, make_runs, make_table, progress_of
 
 SCHEMES = {"light": (255, 255, 255), "dark": (13, 17, 23)}
 
@@ -30,7 +31,11 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_busy(folder / "sensor-raw-ingest", batches=8)
     inspection = inspect_checkpoint(str(root), sinks=(str(make_table(folder / "table", 9)),))
     page = folder / "usual.html"
-    page.write_text(render(inspection, progress=read_progress([progress_of(batch, 30) for batch in range(2, 7)])))
+    progress = read_progress([progress_of(batch, 5 * batch) for batch in range(2, 7)])
+    report = CheckpointReport(
+        "raw-ingest", inspection, inspection.sink_evidence, progress=progress, runs=tuple(make_runs())
+    )
+    page.write_text(render_page(Page("sensor · local, raw-ingest", (report,), FIRST_MINUTE, "surestart plan replay")))
     return page
 
 

@@ -6,9 +6,16 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.diagnosis.finding import EXIT_CODES
+from surestart.environment import Environment
+from surestart.errors import CannotTell, SurestartError
+
+if TYPE_CHECKING:
+    from surestart.registry.run_record import RunRecord
+    from surestart.report.progress_history import BatchFacts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +54,19 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         from surestart.diagnosis.ask_ends import read_ends
         from surestart.report.html import write_page
-        from surestart.report.progress_history import read_progress_file
         from surestart.report.stages_html import render_stages_html
 
+        runs = _former_runs(environment)
         page = render_stages_html(
             environment,
             diagnoses,
             options,
             ends=[read_ends(stage, diagnosis) for stage, diagnosis in zip(stages, diagnoses, strict=True)],
-            progress=read_progress_file(args.progress) if args.progress else (),
+            progress=_progress(environment, args.progress),
+            runs=[
+                [run.as_dict() for run in runs if (run.query, run.environment) == (query, environment.name)]
+                for query in (diagnosis.evidence.declaration.query for diagnosis in diagnoses)
+            ],
         )
         write_page(args.html, page)
         sys.stderr.write(f"Page: {args.html}\n")
@@ -64,6 +75,31 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stderr.write(f"Evidence: {write_bundle(Path(args.bundle), environment, diagnoses)}\n")
     return EXIT_CODES[verdict_of_all(diagnoses)]
+
+
+def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:
+    """A history that cannot be read is a finding already, of every stage."""
+    from surestart.registry.read_runs import read_runs
+
+    try:
+        return read_runs(environment)
+    except CannotTell:
+        return ()
+
+
+def _progress(environment: Environment, file: str | None) -> tuple[BatchFacts, ...]:
+    """From the file if one was given, else what the run history keeps of the newest batches of each run."""
+    from surestart.registry.read_runs import read_batches
+    from surestart.report.progress_history import read_progress_file, read_run_metrics
+
+    if file:
+        return read_progress_file(file)
+    try:
+        kept = read_batches(environment)
+    except SurestartError as error:
+        sys.stderr.write(f"The page has no durations: {error.what}\n")
+        return ()
+    return tuple(facts for query_id, metrics in kept.items() for facts in read_run_metrics(query_id, metrics))
 
 
 def given_options(args: argparse.Namespace) -> str:

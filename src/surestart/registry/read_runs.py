@@ -9,7 +9,7 @@ claim files of local roots ───┘    runs that are live, or that died and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from surestart.deltalog import Commit, read_history
@@ -55,6 +55,15 @@ def read_metrics(environment: Environment, run_id: str) -> tuple[dict[str, Any],
         if record.run_id == run_id and record.metrics:
             return tuple(dict(metric) for metric in record.metrics)
     return ()
+
+
+def read_batches(environment: Environment) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Query id -> what each batch took and how far behind its sources it was, of every run kept, oldest run first."""
+    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for run in merge_events(_rows(environment, None)):
+        if run.query_id and run.metrics:
+            found[run.query_id] = (*found.get(run.query_id, ()), *run.metrics)
+    return found
 
 
 def read_note(text: str) -> Iterator[RunRecord]:

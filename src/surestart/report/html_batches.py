@@ -243,7 +243,8 @@ def _duration_figure(report: CheckpointReport, columns: Sequence[Column], table_
             tag(
                 "p",
                 {"class": "note"},
-                "How long batches took is in no checkpoint: give Spark's progress (--progress FILE) to see it.",
+                "How long batches took is in no checkpoint, nor how far behind its sources each was: give Spark's "
+                "progress (--progress FILE) to see both.",
             )
         ]
     items = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from surestart.report.html_batches import batches_section
+from surestart.report.html_lag import has_lag, lag_section
 from surestart.report.html_limits import Limits
 from surestart.report.html_markup import Child, Markup, join, lines, tag, text
 from surestart.report.html_report import CheckpointReport
+from surestart.report.html_resets import resets_section
 from surestart.report.html_sinks import sinks_section
 from surestart.report.html_sources import sources_section
 from surestart.report.html_state import bytes_text, state_section
@@ -28,9 +30,12 @@ def checkpoint_sections(report: CheckpointReport) -> tuple[Section, ...]:
         sections += [
             ("batches", "Batches", batches_section),
             ("sources", "Sources", sources_section),
-            ("state", "State", state_section),
         ]
+        if has_lag(report):
+            sections.append(("lag", "Lag over time", lag_section))
+        sections.append(("state", "State", state_section))
     sections.append(("sinks", "Sink against commits", sinks_section))
+    sections.append(("resets", "Earlier query ids and resets", resets_section))
     if checkpoint.confs:
         sections.append(("confs", "Pinned settings", _confs))
     return (*sections, ("raw", "Raw JSON", _raw))

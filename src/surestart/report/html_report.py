@@ -21,7 +21,7 @@ NOT_ASKED = "The source was not asked, so what is still unread is not known."
 class CheckpointReport:
     """name: a stage, or the folder's name. sinks: what each one says, by target. latest: the newest position that each
     source has, by its place in the query; latest_from: how that is known, or why not. progress: what Spark said of
-    this query's batches."""
+    this query's batches. runs: its runs and remedies, oldest first. query: its name, "" for a folder alone."""
 
     name: str
     inspection: Inspection
@@ -29,6 +29,8 @@ class CheckpointReport:
     latest: Mapping[int, Position] = field(default_factory=dict)
     latest_from: Mapping[int, str] = field(default_factory=dict)
     progress: tuple[BatchFacts, ...] = ()
+    runs: tuple[Mapping[str, object], ...] = ()
+    query: str = ""
     changes: tuple[Change, ...] = ()
 
     def facts(self) -> dict[int, BatchFacts]:

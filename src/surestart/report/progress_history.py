@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ _START = re.compile(r"^(?=\{)|(?<=progress: )(?=\{)", re.M)
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """One batch as Spark reported it. query_id: '' when it does not say. parts: its phases in
-    ms. ends, latest: by the source's place in the query."""
+    """One batch as Spark reported it. query_id: '' when it does not say. at: when it began, in ms since 1970. parts:
+    its phases in ms. ends, latest: by the source's place in the query. behind: what the sources say of their lag."""
 
     batch: int
     query_id: str = ""
@@ -38,6 +39,8 @@ class BatchFacts:
     parts: Mapping[str, int] | None = None
     ends: tuple[Position | None, ...] = ()
     latest: tuple[Position | None, ...] = ()
+    at: int | None = None
+    behind: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_progress_text(text: str) -> tuple[BatchFacts, ...]:
@@ -117,7 +120,57 @@ def _facts(report: Any) -> BatchFacts | None:
         parts=parts,
         ends=tuple(_position(source.get("endOffset")) for source in known),
         latest=tuple(_position(source.get("latestOffset")) for source in known),
+        at=_time(report.get("timestamp")),
+        behind=_behind(source.get("metrics") for source in known),
     )
+
+
+def read_run_metrics(query_id: str, metrics: Iterable[Any]) -> tuple[BatchFacts, ...]:
+    """From what the run history keeps of each batch (`surestart_runs`, column metrics)."""
+    found: dict[int, BatchFacts] = {}
+    for metric in metrics:
+        batch = _number(metric.get("batch")) if isinstance(metric, Mapping) else None
+        if batch is None:
+            continue
+        phases = metric.get("phases")
+        parts = (
+            {str(name): ms for name, value in phases.items() if (ms := _number(value)) is not None}
+            if isinstance(phases, Mapping)
+            else {}
+        )
+        parts.pop("triggerExecution", None)
+        found[batch] = BatchFacts(
+            batch=batch,
+            query_id=query_id,
+            rows=_number(metric.get("rows")),
+            total_ms=_number(metric.get("ms")),
+            parts=parts,
+            at=_time(metric.get("at")),
+            behind=_behind([metric.get("lag")]),
+        )
+    return tuple(found[batch] for batch in sorted(found))
+
+
+def _time(value: Any) -> int | None:
+    """Spark writes "2026-11-18T10:00:00.000Z"."""
+    try:
+        return round(datetime.fromisoformat(value).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _behind(said: Iterable[Any]) -> dict[str, float]:
+    """Kafka's source gives its numbers as texts. Of several sources the one that is furthest behind counts."""
+    found: dict[str, float] = {}
+    for metrics in said:
+        for name, value in metrics.items() if isinstance(metrics, Mapping) else ():
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                continue
+            if 0 <= number < 1 << 62:
+                found[str(name)[:64]] = max(number, found.get(str(name)[:64], 0.0))
+    return found
 
 
 def _number(value: Any) -> int | None:

@@ -22,8 +22,10 @@ def render_stages_html(
     *,
     ends: Sequence[Ends] = (),
     progress: Sequence[BatchFacts] = (),
+    runs: Sequence[Sequence[Mapping[str, object]]] = (),
 ) -> str:
-    """ends: for each stage what `ask_ends.read_ends` has found; progress: of any of the queries."""
+    """ends: for each stage what `ask_ends.read_ends` has found; progress: of any of the queries; runs: for each stage
+    its runs and remedies, oldest first."""
     unasked: Ends = ({}, {})
     reports = [
         CheckpointReport(
@@ -33,6 +35,8 @@ def render_stages_html(
             latest=(ends[index] if ends else unasked)[0],
             latest_from=(ends[index] if ends else unasked)[1],
             progress=of_query(progress, diagnosis.evidence.checkpoint.query_id),
+            runs=tuple(runs[index]) if runs else (),
+            query=diagnosis.evidence.declaration.query,
             changes=diagnosis.changes,
         )
         for index, diagnosis in enumerate(diagnoses)
