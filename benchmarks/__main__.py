@@ -13,6 +13,7 @@ Exit code 1 when a bar is missed or a section failed.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,8 @@ def main() -> int:
     work = args.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
 
+    # Without this a terminated run would leave the system that it is measuring behind.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     loads, calibrations = [load_average()], [calibrate()]
     lines: list[Line] = []
     for name in names:

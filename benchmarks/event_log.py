@@ -64,7 +64,8 @@ def read_batch_tasks(folder: Path) -> list[BatchTasks]:
 
 
 def _is_checkpoint(event: dict[str, Any]) -> bool:
-    return "checkpoint" in json.dumps(event.get("Stage Infos", [])).lower()
+    # The name of Delta's class: a MERGE that materializes its source mentions an RDD's checkpoint each time.
+    return "delta.checkpoints" in json.dumps(event.get("Stage Infos", [])).lower()
 
 
 def _events(folder: Path) -> Iterator[dict[str, Any]]:
