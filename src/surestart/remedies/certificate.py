@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.remedies.chain import NEWEST, Chain, Link, Output
+from surestart.remedies.count_databases import count_databases
 from surestart.remedies.count_positions import as_found, count_positions, count_source, undecided
 from surestart.remedies.counts import KEYS, Counts, Gap, StageCount
 from surestart.remedies.newest_rows import FoundKeys, Newest, count_newest
@@ -147,7 +148,7 @@ def _count_link(
         counts = [count_source(spark, environment, link, reach, rows, ask_source)] if rows else []
         why = "a keyed table is counted against the table that feeds it, and this one is fed by no table"
         untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
-        return counts + untold
+        return [*counts, *untold, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])]
     given = tables[link.input.label]
     reached = _told_to_start_later(link) or reach_in_table(reach, given.table_id, given.version or 0)
     counts = []
@@ -155,7 +156,7 @@ def _count_link(
         counts.append(_known(reached, lambda known: _count_table(spark, link, given, known, rows)))
     for output, pinned in keyed:
         counts.append(_known(reached, partial(_count_keys, spark, link, given, output, pinned)))
-    return counts
+    return [*counts, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])]
 
 
 def _told_to_start_later(link: Link) -> TableReach | None:

@@ -106,19 +106,16 @@ def _judge(newest: Newest) -> DataFrame:
         F.collect_set(F.when(unread, F.struct("row.ordered", "row.digest"))).alias("unread"),
     )
     exact = "have.ordered <=> must.ordered AND have.digest <=> must.digest"
-    early = (
-        "array_contains(unread, struct(have.ordered, have.digest)) AND (must IS NULL OR have.ordered > must.ordered)"
-    )
+    newer = "(must IS NULL OR have.ordered > must.ordered)"
+    early = f"{newer} AND array_contains(unread, struct(have.ordered, have.digest))"
     kinds_of_fault = {
         "input": "may IS NOT NULL",
         "rows": "true",
         "distinct": "have IS NOT NULL",
         "lost": "have IS NULL AND must IS NOT NULL",
-        "from_nowhere": f"have IS NOT NULL AND NOT ({exact}) AND NOT ({early})"
-        " AND (must IS NULL OR have.ordered > must.ordered)",
-        "wrong": f"have IS NOT NULL AND must IS NOT NULL AND NOT ({exact}) AND NOT ({early})"
-        " AND NOT (have.ordered > must.ordered)",
-        "pending": "may.ordered > must.ordered OR (must IS NULL AND have IS NULL)",
+        "from_nowhere": f"have IS NOT NULL AND {newer} AND NOT ({early})",
+        "wrong": f"have IS NOT NULL AND NOT {newer} AND NOT ({exact})",
+        "pending": "(must IS NULL OR may.ordered > must.ordered) AND NOT (have.ordered <=> may.ordered)",
     }
     numbers = {name: F.expr(f"CAST(coalesce({text}, false) AS INT)") for name, text in kinds_of_fault.items()}
     numbers["rows"] = F.col("times")

@@ -1,0 +1,193 @@
+"""Compares a PostgreSQL table with the Delta table that it mirrors, on keys and order columns, without moving the rows.
+
+    each side   row ──> text of its key, text of its row ──> md5 ──> one of 4096 buckets by key
+                per bucket: rows, and two sums of 32 bits of the rows' md5
+    equal       in all three: the bucket holds the same rows
+    differing   its rows are fetched from both and compared one by one
+
+The text of a value is the same on both sides: its length, a colon, and the number of days or microseconds for a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from surestart.remedies.counts import Counts
+from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres_connection import driver, name, open_connection
+from surestart.sinks.postgres_errors import explained
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame
+
+# So many rows of differing buckets are looked at one by one; beyond, the numbers are a lower bound.
+_LOOKED_AT = 500_000
+_EXAMPLES = 20
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    counts: Counts
+    examples: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """SQL for the text of a key and of a row."""
+
+    key: str
+    row: str
+
+
+def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str], order: Sequence[str]) -> FoundRows:
+    """reference: what the table should hold. Errors that keep it from being asked are the caller's."""
+    columns = list(dict.fromkeys((*keys, *order)))
+    kinds = {field.name: field.dataType.simpleString() for field in reference.schema}
+    strange = [f"{column} is {kinds[column]}" for column in columns if _postgres_text(column, kinds[column]) is None]
+    if strange:
+        return FoundRows(Counts(), problem=f"cannot be compared between Spark and PostgreSQL: {', '.join(strange)}")
+    ours = _Texts(*(" || ".join(_spark_text(c, kinds[c]) for c in some) for some in (keys, columns)))
+    theirs = _Texts(*(" || ".join(str(_postgres_text(c, kinds[c])) for c in some) for some in (keys, columns)))
+    expected = _spark_buckets(reference, ours)
+    pg, url = driver(), sink.url.read()
+    failure = None
+    try:
+        with open_connection(url, "surestart verify", autocommit=False) as connection:
+            # Both questions see the same rows, and none of them can write.
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            found = _postgres_buckets(connection, sink, theirs)
+            buckets = sorted(expected.keys() | found.keys())
+            differing = [bucket for bucket in buckets if expected.get(bucket) != found.get(bucket)]
+            rows = sum(one[0] for one in found.values())
+            chosen = _few(differing, expected, found)
+            given = _spark_rows(reference, ours, chosen) if chosen else Counter()
+            there = _postgres_rows(connection, sink, theirs, chosen) if chosen else Counter()
+    except pg.Error as error:
+        failure = explained(error, url, f"counting {sink.target}")
+    if failure is not None:
+        raise failure
+    keys_there = rows - _beyond_first(there)
+    counts, examples = _judge(given, there, sum(one[0] for one in expected.values()), rows, keys_there)
+    left = len(differing) - len(chosen)
+    problem = f"{left} of 4096 buckets differ and were not looked at one by one" if left else ""
+    return FoundRows(counts, examples, problem)
+
+
+def _few(
+    differing: Sequence[int], ours: Mapping[int, tuple[int, ...]], theirs: Mapping[int, tuple[int, ...]]
+) -> list[int]:
+    chosen: list[int] = []
+    rows = 0
+    for bucket in differing:
+        rows += ours.get(bucket, (0,))[0] + theirs.get(bucket, (0,))[0]
+        if chosen and rows > _LOOKED_AT:
+            break
+        chosen.append(bucket)
+    return chosen
+
+
+def _judge(
+    given: Counter[tuple[str, str]], there: Counter[tuple[str, str]], expected: int, rows: int, distinct: int
+) -> tuple[Counts, tuple[str, ...]]:
+    of_ours: dict[str, set[str]] = {}
+    of_theirs: dict[str, set[str]] = {}
+    for (key, row), _ in given.items():
+        of_ours.setdefault(key, set()).add(row)
+    for (key, row), _ in there.items():
+        of_theirs.setdefault(key, set()).add(row)
+    lost = [key for key in of_ours if key not in of_theirs]
+    strange = [key for key in of_theirs if key not in of_ours]
+    wrong = [key for key in of_ours if key in of_theirs and of_ours[key] != of_theirs[key]]
+    counts = Counts(
+        input=expected,
+        rows=rows,
+        distinct=distinct,
+        lost=len(lost),
+        wrong=len(wrong),
+        from_nowhere=len(strange),
+        duplicated=_beyond_first(there),
+    )
+    return counts, tuple((lost + wrong + strange)[:_EXAMPLES])
+
+
+def _beyond_first(there: Counter[tuple[str, str]]) -> int:
+    return sum(there.values()) - len({key for key, _ in there})
+
+
+def _spark_text(column: str, kind: str) -> str:
+    quoted = "`" + column.replace("`", "``") + "`"
+    text = {"date": f"unix_date({quoted})", "timestamp": f"unix_micros({quoted})", "boolean": f"CAST({quoted} AS INT)"}
+    value = f"CAST({text.get(kind, quoted)} AS STRING)"
+    return f"coalesce(CAST(length({value}) AS STRING) || ':' || {value}, '-')"
+
+
+def _postgres_text(column: str, kind: str) -> str | None:
+    """None: a type whose text is not the same on both sides."""
+    quoted = name(column)
+    if kind == "string" or kind in _WHOLE:
+        value = f"{quoted}::text"
+    elif kind.startswith("decimal"):
+        value = f"{quoted}::{kind.replace('decimal', 'numeric')}::text"
+    elif kind == "boolean":
+        value = f"{quoted}::int::text"
+    elif kind == "date":
+        value = f"({quoted} - DATE '1970-01-01')::text"
+    elif kind == "timestamp":
+        value = f"(extract(epoch FROM {quoted}) * 1000000)::bigint::text"
+    else:
+        return None
+    return f"coalesce(length({value}) || ':' || {value}, '-')"
+
+
+def _spark_buckets(reference: DataFrame, texts: _Texts) -> dict[int, tuple[int, ...]]:
+    from pyspark.sql import functions as F
+
+    marked = reference.select(
+        F.expr(f"CAST(conv(substr(md5({texts.key}), 1, 3), 16, 10) AS INT)").alias("bucket"),
+        F.expr(f"md5({texts.row})").alias("mark"),
+    )
+    sums = [F.expr(f"sum(CAST(conv(substr(mark, {start}, 8), 16, 10) AS BIGINT))") for start in (1, 9)]
+    rows = marked.groupBy("bucket").agg(F.count("*").alias("rows"), sums[0].alias("low"), sums[1].alias("high"))
+    return {int(row["bucket"]): (int(row["rows"]), int(row["low"]), int(row["high"])) for row in rows.collect()}
+
+
+def _spark_rows(reference: DataFrame, texts: _Texts, buckets: Sequence[int]) -> Counter[tuple[str, str]]:
+    from pyspark.sql import functions as F
+
+    rows = reference.where(F.expr(f"CAST(conv(substr(md5({texts.key}), 1, 3), 16, 10) AS INT)").isin(list(buckets)))
+    found = rows.select(F.expr(texts.key).alias("of_key"), F.expr(texts.row).alias("of_row")).collect()
+    return Counter((row["of_key"], row["of_row"]) for row in found)
+
+
+def _bucket(texts: _Texts) -> str:
+    return f"('x' || substr(md5(convert_to({texts.key}, 'UTF8')), 1, 3))::bit(12)::int"
+
+
+def _target(sink: PostgresSink) -> str:
+    return name(*sink.target.split("."))
+
+
+def _postgres_buckets(
+    connection: psycopg.Connection[Any], sink: PostgresSink, texts: _Texts
+) -> dict[int, tuple[int, ...]]:
+    sums = ", ".join(f"sum(('x' || substr(mark, {start}, 8))::bit(32)::bigint)" for start in (1, 9))
+    rows = connection.execute(
+        f"SELECT bucket, count(*), {sums} FROM (SELECT {_bucket(texts)} AS bucket,"
+        f" md5(convert_to({texts.row}, 'UTF8')) AS mark FROM {_target(sink)}) AS marked GROUP BY bucket"
+    ).fetchall()
+    return {int(bucket): (int(count), int(low), int(high)) for bucket, count, low, high in rows}
+
+
+def _postgres_rows(
+    connection: psycopg.Connection[Any], sink: PostgresSink, texts: _Texts, buckets: Sequence[int]
+) -> Counter[tuple[str, str]]:
+    rows = connection.execute(
+        f"SELECT {texts.key}, {texts.row} FROM {_target(sink)} WHERE {_bucket(texts)} = ANY(%s)", [list(buckets)]
+    )
+    return Counter((key, row) for key, row in rows)
