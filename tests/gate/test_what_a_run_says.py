@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -53,8 +54,12 @@ def on_a_terminal(work: Callable[[ProgressLines], None]) -> str:
     try:
         with os.fdopen(theirs, "w") as stream:
             work(ProgressLines(stream))
-            stream.flush()
-            return os.read(ours, 100_000).decode()
+        received = b""
+        # A terminal hands over what it has piece by piece, and fails with EIO at the end of it.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 4096):
+                received += piece
+        return received.decode()
     finally:
         os.close(ours)
         os.environ.update({name: value for name, value in former.items() if value is not None})
