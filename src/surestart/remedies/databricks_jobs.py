@@ -144,7 +144,9 @@ def _unpause(api: JobsApi, job: JobState, say: Say) -> bool:
     """False when nothing of it is ours to start."""
     ours = {trigger.key for trigger in job.triggers if not trigger.paused}
     if any(trigger.by_hand for trigger in job.triggers):
-        say(f"{job.label} is set to paused and had been started by hand: databricks jobs run-now {job.job_id}")
+        say(
+            f"{job.label} is set to paused and had been started by hand: databricks jobs run-now {job.job_id} --no-wait"
+        )
     if not ours:
         say(f"{job.label} stays as it was before: {'paused' if job.triggers else 'without a trigger'}")
         return False
