@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.commands.doctor import given_options
+from surestart.diagnosis.finding import EXIT_CODES, Verdict
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from surestart.diagnosis.diagnose import Diagnosis
     from surestart.remedies.chain import Chain
     from surestart.remedies.plan import Plan
+    from surestart.stage import Stage
 
 _REMEDIES = """\
 remedies:
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stage", help="a stage's name")
     add_environment_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, for `surestart apply FILE`")
+    parser.add_argument("--html", metavar="FILE", help="also write it as a self-contained page")
     parser.add_argument("--json", action="store_true", help="the plan as one JSON object on stdout")
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
     begin = parser.add_argument_group("replay")
@@ -51,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE:PARTITION:FIRST-LAST",
         help="backfill: this range; default: the gaps that are found by counting",
     )
+    parser.add_argument("--arrived-from", metavar="TIME", help="backfill: only rows that arrived then or later")
+    parser.add_argument("--arrived-before", metavar="TIME", help="backfill: only rows that arrived before that")
     parser.add_argument("--clear-tables", action="store_true", help="retire: empty the stage's tables too")
     how = parser.add_argument_group("reset and replay")
     how.add_argument(
@@ -78,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
             next=f"surestart plan {args.remedy} {stages[0].name} -o plan.json",
         )
     check_output(args.output)
+    check_output(args.html)
     chain = read_chain(environment, stages)
     from surestart.session import session
 
@@ -85,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart plan")
     plan = make_plan(spark, environment, chain, args, settings)
     write_plan(plan, args, environment)
-    return EXIT_FINE
+    return EXIT_CODES[Verdict(plan.verdict)] if plan.verdict else EXIT_FINE
 
 
 def make_plan(
@@ -120,19 +127,22 @@ def make_plan(
             next=f"surestart plan reset {name} --method beside -o plan.json",
         )
     if args.remedy == "resume":
-        from surestart.diagnosis.ask_stages import ask_stage
         from surestart.remedies.plan_resume import plan_resume
 
-        diagnosis = ask_stage(environment, chain.link(name).stage, options=given_options(args))
+        diagnosis = judge(spark, environment, chain.link(name).stage, given_options(args))
         return plan_resume(spark, environment, chain, name, diagnosis, request)
     if args.remedy == "retire":
         from surestart.remedies.plan_retire import plan_retire
 
         return plan_retire(spark, environment, chain, name, args.clear_tables, request)
     if args.remedy == "backfill":
-        from surestart.remedies.plan_backfill import plan_backfill, read_ranges
+        from surestart.remedies.plan_backfill import Between, plan_backfill, read_ranges
 
-        return plan_backfill(spark, environment, chain, name, read_ranges(args.range), request)
+        between = Between(
+            read_time(args.arrived_from) if args.arrived_from else None,
+            read_time(args.arrived_before) if args.arrived_before else None,
+        )
+        return plan_backfill(spark, environment, chain, name, read_ranges(args.range), between, request)
     if args.remedy == "replay":
         begin = From(
             batch=args.from_batch,
@@ -145,6 +155,19 @@ def make_plan(
 
         return plan_beside(spark, environment, chain, name, request)
     return plan_reset(spark, environment, chain, name, request)
+
+
+def judge(spark: SparkSession, environment: Environment, stage: Stage, options: str) -> Diagnosis:
+    """As the start gate judges, the run history and tables of a catalog included."""
+    from surestart.diagnosis.commands import Commands
+    from surestart.gate.describe_run import describe_run
+    from surestart.gate.judge_start import judge_start
+    from surestart.registry.read_runs import read_runs
+
+    record, runs = describe_run(spark, environment, stage), read_runs(environment, spark)
+    commands = Commands(stage.name, environment.name, options)
+    diagnosis, found = judge_start(spark, environment, stage, record, runs, commands)
+    return diagnosis.with_findings(found)
 
 
 def check_output(path: str | None) -> None:
@@ -165,14 +188,22 @@ def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -
         fresh = target.with_name(target.name + ".new")
         fresh.write_text(plan.as_json(), encoding="utf-8")
         fresh.replace(target)
-    if args.json:
-        sys.stdout.write(plan.as_json())
-        return
+    following = next_command(plan, args, environment)
+    if args.html:
+        from surestart.report.html import write_page
+        from surestart.report.plan_html import render_plan_html
+
+        write_page(args.html, render_plan_html(plan, following))
+        sys.stderr.write(f"Page: {args.html}\n")
+    sys.stdout.write(plan.as_json() if args.json else render_plan(plan, following))
+
+
+def next_command(plan: Plan, args: argparse.Namespace, environment: Environment) -> str:
     options = f" -e {environment.name} {given_options(args)}".rstrip()
+    if plan.remedy == "resume" and plan.verdict != "safe":
+        return f"surestart doctor {plan.stage}{options}"
     if not plan.steps:
-        following = f"surestart run {plan.stage}{options}"
-    elif args.output:
-        following = f"surestart apply {args.output}{options}"
-    else:
-        following = f"surestart plan {plan.remedy} {plan.stage}{options} … -o plan.json  # the same, kept"
-    sys.stdout.write(render_plan(plan, following))
+        return f"surestart run {plan.stage}{options}"
+    if args.output:
+        return f"surestart apply {args.output}{options}"
+    return f"surestart plan {plan.remedy} {plan.stage}{options} … -o plan.json  # the same, kept"

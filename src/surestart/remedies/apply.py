@@ -18,8 +18,8 @@ from surestart.diagnosis.commands import Commands
 from surestart.environment import Environment
 from surestart.errors import Refused, StoppedHalfway, SurestartError, UsageError
 from surestart.failpoints import reach
-from surestart.gate.find_owner import claim_by_file, refuse_live_owner
 from surestart.gate.describe_run import describe_run, options_of
+from surestart.gate.find_owner import claim_by_file, refuse_live_owner
 from surestart.registry.claim_file import claims_folder
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import Chain
@@ -69,6 +69,13 @@ def apply_plan(
     confirm gives the target's name as somebody has typed it; it is asked only when nothing was done yet.
     """
     check_environment(plan, environment)
+    if not plan.steps:
+        raise UsageError(
+            f"the plan {plan.digest[:12]}, a {plan.remedy} of {plan.target}, has no steps",
+            meaning="There is nothing to apply. Nothing was changed.",
+            next=f"surestart doctor {plan.stage} -e {environment.name} {options_of(environment)}".rstrip(),
+            code="NothingToApply",
+        )
     journals = read_journals(environment, spark)
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is not None and journal.state == FINISHED:

@@ -47,7 +47,7 @@ class Effect:
 @dataclass(frozen=True)
 class Plan:
     """touched: the stages, in the order in which rows pass. loss: rows that nobody can bring again; accepted_loss: how
-    many of them the author of the plan has named."""
+    many of them the author of the plan has named. verdict: of a start as things are, where the plan is to start."""
 
     remedy: str
     stage: str
@@ -62,6 +62,7 @@ class Plan:
     loss: int = 0
     accepted_loss: int = 0
     undo: str = ""
+    verdict: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     pipeline: str = ""
 
@@ -76,7 +77,9 @@ class Plan:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in self.touched)
+        """Those that may not start meanwhile. A backfill stops nobody."""
+        stages = () if self.remedy == "backfill" else self.touched
+        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in stages)
 
     def as_json(self) -> str:
         body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **asdict(self)}

@@ -50,6 +50,7 @@ def plan_resume(
         steps=(),
         effects=(Effect(link.checkpoint, "stays as it is", None, len(facts.manifest.files), facts.manifest.size),),
         statements=tuple(statements),
+        verdict=diagnosis.verdict.value,
         settings=dict(request.settings),
         pipeline=request.pipeline,
     )

@@ -1,20 +1,14 @@
 """A diagnosis as one self-contained page: no network, no font, no picture from elsewhere, readable from a mail.
 
-    verdict in words > what to do next > findings, worst first
-    per checkpoint: next start > batches > sources > state > sinks against commits > pinned settings > raw JSON
-
-The page's content policy allows exactly its own style sheet and its own script, by hash. So even markup that slipped
-past the escaping could neither run, nor load anything, nor change how the page looks.
+verdict in words > what to do next > findings, worst first
+per checkpoint: next start > batches > sources > state > sinks against commits > pinned settings > raw JSON
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from surestart.diagnosis.finding import Finding, Verdict, verdict_of
@@ -23,9 +17,10 @@ from surestart.diagnosis.time_text import time_text
 from surestart.errors import UsageError
 from surestart.report.html_chart import patterns
 from surestart.report.html_checkpoint import checkpoint_sections, summary_list
+from surestart.report.html_document import document
 from surestart.report.html_findings import command, findings_section
 from surestart.report.html_limits import BUDGET, TIERS, Limits
-from surestart.report.html_markup import Child, Markup, join, tag, text, trusted
+from surestart.report.html_markup import Child, Markup, join, tag, text
 from surestart.report.html_report import CheckpointReport
 from surestart.report.html_table import table
 from surestart.report.html_words import KINDS, VERDICTS, icon, word
@@ -101,36 +96,14 @@ def _next(findings: Sequence[Finding]) -> str:
 
 
 def _document(page: Page, limits: Limits) -> str:
-    style, script = _asset("page.css"), _asset("page.js")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
-    policy += "; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        None,
-        tag("meta", {"charset": "utf-8"}),
-        tag("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
-        tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
-        tag("meta", {"name": "referrer", "content": "no-referrer"}),
-        tag("title", None, text(f"{page.verdict.value.upper()}: {page.title}", 160)),
-        tag("style", None, trusted(style)),
+    return document(
+        f"{page.verdict.value.upper()}: {page.title}",
+        join(text(page.title, 200), " · asked ", time_text(page.asked_at)),
+        _main(page, limits),
+        skip="Skip to the verdict",
+        footer="Written by surestart. Nothing was changed by looking. Times are UTC.",
+        patterns=patterns(),
     )
-    body = tag(
-        "body",
-        None,
-        tag("a", {"class": "skip", "href": "#main"}, "Skip to the verdict"),
-        patterns(),
-        tag(
-            "header",
-            None,
-            tag("p", {"class": "about"}, text(page.title, 200), " · asked ", time_text(page.asked_at)),
-            _themes(),
-        ),
-        tag("main", {"id": "main", "tabindex": "-1"}, _main(page, limits)),
-        tag("footer", None, tag("p", None, "Written by surestart. Nothing was changed by looking. Times are UTC.")),
-        tag("div", {"id": "said", "class": "unseen", "aria-live": "polite"}),
-        tag("script", None, trusted(script)),
-    )
-    return f"<!doctype html>\n{tag('html', {'lang': 'en'}, head, body)}\n"
 
 
 def _main(page: Page, limits: Limits) -> Markup:
@@ -221,26 +194,3 @@ def _report(report: CheckpointReport, index: int, several: bool, limits: Limits)
             )
         )
     return join(parts)
-
-
-def _themes() -> Markup:
-    """Radio buttons that the style sheet reads, so that they work where scripts do not run."""
-    choices = []
-    for value, title in (("system", "As the system"), ("light", "Light"), ("dark", "Dark")):
-        button: Mapping[str, str | bool] = {
-            "type": "radio",
-            "name": "theme",
-            "id": f"theme-{value}",
-            "value": value,
-            "checked": value == "system",
-        }
-        choices.append(tag("label", {"for": f"theme-{value}"}, tag("input", button), title))
-    return tag("fieldset", {"class": "themes"}, tag("legend", None, "Colours"), choices)
-
-
-def _asset(name: str) -> str:
-    return (files("surestart.report") / "html_assets" / name).read_text(encoding="utf-8")
-
-
-def _hash(source: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
