@@ -25,7 +25,7 @@ from surestart.remedies.count_databases import count_databases
 from surestart.remedies.count_positions import as_found, count_positions, count_source, undecided
 from surestart.remedies.counts import KEYS, Counts, Gap, StageCount
 from surestart.remedies.newest_rows import FoundKeys, Newest, count_newest
-from surestart.remedies.pinned import Pinned, pin, read_pinned, read_positions, read_version
+from surestart.remedies.pinned import Pinned, first_line, pin, read_pinned, read_positions, read_version, reading_errors
 from surestart.remedies.position_blocks import Sides
 from surestart.remedies.reach import EVERYTHING, UNKNOWN, UP_TO, Reach, TableReach, reach_in_table, read_reach
 from surestart.sources.delta import DeltaSource
@@ -170,12 +170,10 @@ def _known(reached: TableReach, count: Callable[[TableReach], StageCount]) -> St
     """The count; without the stage's reach when the version that it has read is no more (VACUUM, log retention)."""
     if reached.how != UP_TO:
         return count(reached)
-    from pyspark.errors import PySparkException
-
     try:
         return count(reached)
-    except PySparkException as gone:
-        why = f"version {reached.version} of the input cannot be read: {str(gone).splitlines()[0][:200]}"
+    except reading_errors() as gone:
+        why = f"version {reached.version} of the input cannot be read: {first_line(gone)}"
         return count(TableReach(UNKNOWN, problem=why))
 
 

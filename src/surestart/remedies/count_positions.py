@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from surestart.checkpoint.file_list import plain_path, read_listed_files
 from surestart.environment import Environment
-from surestart.errors import CannotTell, SurestartError
+from surestart.errors import SurestartError
 from surestart.remedies.chain import Link
 from surestart.remedies.counts import KEPT_PLACES, POSITIONS, Counts, Place, StageCount
-from surestart.remedies.pinned import Pinned, read_positions
+from surestart.remedies.pinned import Pinned, first_line, read_positions, reading_errors
 from surestart.remedies.position_blocks import Found, Limit, Sides, compare, read_places
 from surestart.remedies.position_gaps import read_gaps
 from surestart.remedies.reach import Reach
@@ -94,14 +94,17 @@ def count_source(
     given = source.declare(environment).target
     present = tuple(read_positions(spark, pinned) for pinned in outputs)
     alone = Sides(present)
+    unreadable: tuple[type[Exception], ...] = (SurestartError, *reading_errors())
     if not ask_source:
         return count_positions(spark, link.name, given, outputs, alone)
     try:
         if isinstance(source, KafkaSource):
             return _count_kafka(spark, environment, link, source, reach, outputs, present)
         return _count_files(spark, environment, link, source, reach, outputs, present)
-    except SurestartError as error:
-        return count_positions(spark, link.name, given, outputs, alone, problem=error.what)
+    except unreadable as error:
+        # When it is the output that cannot be read, the count of the output alone fails as well, and says so.
+        why = error.what if isinstance(error, SurestartError) else f"{given} cannot be read: {first_line(error)}"
+        return count_positions(spark, link.name, given, outputs, alone, problem=why)
 
 
 def _count_kafka(
@@ -165,17 +168,7 @@ def _count_files(
     outputs: Sequence[Pinned],
     present: tuple[DataFrame, ...],
 ) -> StageCount:
-    from pyspark.errors import PySparkException
-
-    try:
-        landed = source.read_batch(spark, environment)
-    except PySparkException as error:
-        raise CannotTell(
-            f"{environment.landing} cannot be read: {str(error).splitlines()[0][:200]}",
-            meaning="What has landed cannot be compared with what arrived.",
-            next=f"surestart status --env {environment.name}",
-            code="SourceUnreadable",
-        ) from error
+    landed = source.read_batch(spark, environment)
 
     def judge(found: Found) -> Found:
         return _judge_files(found, reach)

@@ -57,3 +57,22 @@ def read_positions(spark: SparkSession, pinned: Pinned) -> DataFrame:
     """Empty for a table that is not there."""
     rows = read_pinned(spark, pinned)
     return spark.createDataFrame([], POSITION) if rows is None else rows
+
+
+def reading_errors() -> tuple[type[Exception], ...]:
+    """What Spark raises when files or records that a query needs are not there. A failed task comes through Py4J as it
+    is; PySpark converts errors of planning only, and Spark Connect has no Py4J."""
+    from pyspark.errors import PySparkException
+
+    try:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    except ImportError:
+        return (PySparkException,)
+    return (PySparkException, Py4JJavaError)
+
+
+def first_line(error: Exception) -> str:
+    """Py4J names its own call first, and the error on the line after it."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return next(iter(named), type(error).__name__)[:200]

@@ -148,7 +148,8 @@ def read_places(blocks: DataFrame) -> Found:
     )
     rows = (
         by_place.withColumn("special", special.cast("int"))
-        .rollup(F.struct(*_PLACE).alias("place"))
+        .withColumn("place", F.struct(*_PLACE))
+        .rollup("place")
         .agg(
             F.grouping("place").alias("total"),
             F.count("*").alias("places"),
