@@ -28,13 +28,14 @@ class EndingRuns:
         self.cancelled: dict[int, JobState] = {}
 
     def until_quiet(self, poll_seconds: float, limit_seconds: float) -> tuple[int, ...]:
-        began, quiet = monotonic(), 0
+        began, looks, quiet = monotonic(), 0, 0
         while True:
             active = self._look(monotonic() - began)
-            quiet = 0 if active else quiet + 1
+            looks, quiet = looks + 1, 0 if active else quiet + 1
             if quiet == 2:
                 return tuple(sorted(self.cancelled))
-            if active and monotonic() - began > limit_seconds:
+            # The first look is the one that tells them to end.
+            if active and looks > 1 and monotonic() - began > limit_seconds:
                 raise self._did_not_end(active, limit_seconds)
             sleep(poll_seconds)
 
