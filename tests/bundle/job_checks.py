@@ -5,6 +5,8 @@ Each yields (where, text); nothing here looks at checkpoints.
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -121,6 +123,51 @@ def _secrets(bundle: Bundle, target: Target) -> Found:
             yield where, "hands out a secret; pass the scope's name and read it at use"
 
 
+def _notebook_parameters(bundle: Bundle, target: Target) -> Found:
+    """Databricks drops a parameter without a widget, and the notebook goes on with its own default."""
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            path = (task.get("notebook_task") or {}).get("notebook_path") or ""
+            file = bundle.root / target.folder_of("jobs", key) / path
+            if file.suffix != ".ipynb" or not file.is_file():
+                continue
+            cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+            code = "".join(line for cell in cells if cell["cell_type"] == "code" for line in cell["source"])
+            widgets = {"environment", "catalog", "schema", *re.findall(r"""Widget\(\s*["'](\w+)["']""", code)}
+            for name in sorted(set(settings_of(task, job)) - widgets):
+                yield f"{key}.{task['task_key']}", f"{file.name} has no widget {name!r}: the value would be dropped"
+
+
+def _remedy(bundle: Bundle, target: Target) -> Found:
+    """A job that applies remedies does nothing unless a person says what, and says it twice."""
+    for key, job in target.jobs.items():
+        tags = job.get("tags") or {}
+        if tags.get("role") != "remedy":
+            continue
+        starts = [name for name in ("schedule", "continuous", "trigger", "triggers") if job.get(name)]
+        if starts:
+            yield key, f"has a {starts[0]}: a remedy is started by a person"
+        if "stage" in tags:
+            yield key, "is tagged with a stage: a remedy would find it and stop itself"
+        if (job.get("queue") or {}).get("enabled") is not False:
+            yield key, "may be queued: it would act on a world that nobody has looked at"
+        defaults = {entry["name"]: entry.get("default") for entry in job.get("parameters") or []}
+        if set(defaults) != {"stage", "remedy", "options", "mode", "digest"}:
+            yield key, f"has the parameters {sorted(defaults)}"
+        if (defaults.get("mode"), defaults.get("digest")) != ("plan", ""):
+            yield (
+                key,
+                f"starts with mode {defaults.get('mode')!r}, digest {defaults.get('digest')!r}: it would act unread",
+            )
+        for task in job.get("tasks") or []:
+            if task.get("max_retries") != 0 or task.get("disable_auto_optimization") is not True:
+                yield f"{key}.{task['task_key']}", "is started again by itself after a failure that nobody has read"
+            fixed = set((task.get("notebook_task") or {}).get("base_parameters") or {})
+            missing = {"environment", "catalog", "schema"} - fixed
+            if missing:
+                yield f"{key}.{task['task_key']}", f"{', '.join(sorted(missing))} not fixed by the bundle"
+
+
 def walk(value: Any, where: str = "") -> Iterator[tuple[str, str, Any]]:
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in entries:
@@ -139,4 +186,6 @@ JOB_CHECKS: dict[str, Callable[[Bundle, Target], Found]] = {
     "trigger": _trigger,
     "alarm": _alarms,
     "secret": _secrets,
+    "notebook-parameter": _notebook_parameters,
+    "remedy": _remedy,
 }

@@ -9,16 +9,27 @@ from pathlib import Path
 import pytest
 from bundle_check import check_bundle
 from bundle_files import read_bundle, resolve_target
-from checkpoints import read_claims
+from checkpoints import read_claims, settings_of
 
+from sensor_pipeline.stages import PIPELINE
 from surestart.cli import build_parser
 from surestart.commands.arguments import choose_stages, read_environment
+from surestart.environment import environment_from_settings
 from surestart.job import split_job_options
 from surestart.registry.process_facts import JOB_RUN, JOB_URL
+from surestart.remedies.plan import REMEDIES
+from surestart.remedy_notebook import MODES
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)
 TARGETS = ("dev", "staging", "prod")
+
+
+def stage_jobs(target):
+    """The jobs that run a stage: all but the one for remedies."""
+    found = {key: job for key, job in resolve_target(BUNDLE, target).jobs.items() if "stage" in job["tags"]}
+    assert sorted(found) == ["sensor_deserialize", "sensor_merge_gold", "sensor_raw_ingest"]
+    return found
 
 
 def test_the_bundle_has_no_fault_in_any_target():
@@ -46,7 +57,7 @@ def test_every_stage_has_one_job_and_one_checkpoint(target, root):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_command_line_accepts_what_each_job_passes_to_it(target):
-    for key, job in resolve_target(BUNDLE, target).jobs.items():
+    for key, job in stage_jobs(target).items():
         for task in job["tasks"]:
             parameters = task["python_wheel_task"]["parameters"]
             arguments, _ = split_job_options(parameters)
@@ -60,7 +71,7 @@ def test_the_command_line_accepts_what_each_job_passes_to_it(target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_job_tells_which_run_it_is_and_logs_for_machines(target):
-    for key, job in resolve_target(BUNDLE, target).jobs.items():
+    for key, job in stage_jobs(target).items():
         for task in job["tasks"]:
             passed = [
                 # As Databricks fills the references in.
@@ -78,11 +89,33 @@ def test_every_job_tells_which_run_it_is_and_logs_for_machines(target):
 
 def test_schedules_are_paused_in_dev_and_active_elsewhere():
     paused = {
-        target: {job["schedule"].get("pause_status") for job in resolve_target(BUNDLE, target).jobs.values()}
-        for target in TARGETS
+        target: {job["schedule"].get("pause_status") for job in stage_jobs(target).values()} for target in TARGETS
     }
 
     assert paused == {"dev": {"PAUSED"}, "staging": {None}, "prod": {None}}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_job_for_remedies_starts_by_hand_and_is_given_what_the_stages_are_given(target):
+    reset = resolve_target(BUNDLE, target).jobs["sensor_reset"]
+    given = settings_of(reset["tasks"][0], reset)
+
+    assert not {"schedule", "continuous", "trigger"} & set(reset)
+    assert reset["max_concurrent_runs"] == 1
+    assert (given["mode"], given["digest"]) == ("plan", "")
+    assert given["mode"] in MODES
+    assert given["remedy"] in REMEDIES
+    assert given["stage"] in {stage.name for stage in PIPELINE.build_stages({})}
+    assert settings_of(reset["tasks"][0], {"parameters": [{"name": "mode", "default": "apply"}]})["mode"] == "apply"
+    here = environment_from_settings(given["environment"], "sensor", given, environ={})
+    for key, job in stage_jobs(target).items():
+        own = settings_of(job["tasks"][0], job)
+        # What only a wheel task takes; a notebook has it from the schema.
+        for name in ("job-run-id", "job-run-url", "log"):
+            own.pop(name)
+        assert own.pop("checkpoint_root") == here.checkpoint_root, key
+        assert own.pop("landing", here.landing) == here.landing, key
+        assert own.items() <= given.items(), key
 
 
 def test_two_people_in_dev_share_nothing():

@@ -16,6 +16,7 @@ RAW = "resources/sensor_raw_ingest.job.yml"
 GOLD = "resources/sensor_merge_gold.job.yml"
 VOLUME = "resources/checkpoints.volume.yml"
 SCHEMA = "resources/sensor.schema.yml"
+RESET = "resources/sensor_reset.job.yml"
 
 Files = dict[str, Any]
 
@@ -105,6 +106,23 @@ BROKEN = [
     ("alarm", "no health rules", lambda f: job(f).pop("health"), "health"),
     ("alarm", "no tags", lambda f: job(f).pop("tags"), "tags"),
     ("secret", "in a parameter", lambda f: set_parameter(f, "topic", "{{secrets/kafka/topic}}"), "scope's name"),
+    ("notebook-parameter", "of the task", lambda f: task(f, RESET)["notebook_task"]["base_parameters"].update(
+        broker="b:9092"), "no widget 'broker'"),
+    ("notebook-parameter", "of the job", lambda f: job(f, RESET)["parameters"].append(
+        {"name": "force", "default": "no"}), "no widget 'force'"),
+    ("remedy", "a schedule", lambda f: job(f, RESET).update(schedule={
+        "quartz_cron_expression": "0 0 3 * * ?", "timezone_id": "UTC"}), "started by a person"),
+    ("remedy", "a stage", lambda f: job(f, RESET)["tags"].update(stage="raw-ingest"), "stop itself"),
+    ("remedy", "queued", lambda f: job(f, RESET).pop("queue"), "queued"),
+    ("remedy", "another parameter", lambda f: job(f, RESET)["parameters"].append(
+        {"name": "schema", "default": "x"}), "'schema'"),
+    ("remedy", "applies by default", lambda f: job(f, RESET)["parameters"][3].update(default="apply"), "unread"),
+    ("remedy", "a digest by default", lambda f: job(f, RESET)["parameters"][4].update(default="abc"), "unread"),
+    ("remedy", "retried", lambda f: task(f, RESET).update(max_retries=1), "started again"),
+    ("remedy", "retried by serverless", lambda f: task(f, RESET).pop("disable_auto_optimization"), "started again"),
+    ("remedy", "any schema", lambda f: task(f, RESET)["notebook_task"]["base_parameters"].pop("schema"), "not fixed"),
+    ("missing-file", "the notebook of remedies", lambda f: task(f, RESET)["notebook_task"].update(
+        notebook_path="../notebooks/06_reset.ipynb"), "06_reset"),
     ("checkpoint-path", "run id", lambda f: set_parameter(
         f, "checkpoint_root", "${resources.volumes.checkpoints.volume_path}/{{job.run_id}}"), "job.run_id"),
     ("checkpoint-path", "a job parameter", lambda f: set_parameter(
