@@ -92,15 +92,14 @@ def _places(stage: Mapping[str, Any]) -> Iterator[str]:
         places = faulty[:FEW]
     if not places:
         return
-    yield f"  {'file or partition':<25} {'first':>10} {'last':>10} {'rows':>10}  else"
+    yield f"  {'file or partition':<27} {'first':>14} {'last':>14} {'rows':>14}"
     for place in places:
         counts = place["counts"]
+        first, last = ("-" if place[end] is None else f"{place[end]:,}" for end in ("first", "last"))
+        name = inert(f"{_short(place['source'])} {place['partition']}", 27)
+        yield f"  {name:<27} {first:>14} {last:>14} {counts['rows']:>14,}"
         other = ", ".join(f"{_WORDS[name]} {counts[name]:,}" for name in _WORDS if counts[name])
-        first, last = ("-" if place[end] is None else str(place[end]) for end in ("first", "last"))
-        name = inert(f"{_short(place['source'])} {place['partition']}", 25)
-        yield f"  {name:<25} {first:>10} {last:>10} {counts['rows']:>10}  {inert(other, 17)}".rstrip()
-        if len(other) > 17:
-            yield from labelled("", other, indent=0, gap=28)
+        yield from labelled("", other, indent=4, gap=0)
 
 
 def _short(label: str | None) -> str:
