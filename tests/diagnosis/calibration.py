@@ -44,7 +44,11 @@ class Case:
 
     @property
     def start_as_predicted(self) -> bool:
-        first, said = self.outcomes[0], self.prediction.start
+        said = self.prediction.start
+        return self._is_as(said) or (said.otherwise is not None and self._is_as(said.otherwise))
+
+    def _is_as(self, said: NextStart) -> bool:
+        first = self.outcomes[0]
         if said.outcome is Predicted.CANNOT_TELL:
             return True
         if said.outcome is Predicted.FAILS:

@@ -343,7 +343,7 @@ def test_every_finding_of_sinks_sources_and_changes_has_its_section_and_a_test_t
     assert {code for code in codes if f'"{code}"' not in tests} == set()
 
 
-MODULES = ("acceptance_findings", "lost_output", "sink_audit", "source_findings", "change_safety")
+MODULES = ("acceptance_findings", "lost_output", "sink_audit", "source_findings", "kafka_expiry", "change_safety")
 
 
 def test_the_page_holds_every_stage_and_asks_nothing_of_the_network(tmp_path: Path) -> None:

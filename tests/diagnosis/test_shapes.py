@@ -26,6 +26,7 @@ from memory_storage import MemoryStorage
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.restart import Outcome, predict_next_start
 from surestart.diagnosis.shapes import diagnose_checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
@@ -301,6 +302,62 @@ def test_a_failing_start_never_goes_without_an_unsafe_finding(tmp_path: Path) ->
     assert ("START_FAILS", UNSAFE) in {(finding.code, finding.severity) for finding in findings}
 
 
+def old_state(root: Path, present: tuple[int, ...], key: str | None) -> Path:
+    """State as Spark 3.5 writes it, of a query with two partitions: no operator metadata, a schema in partition 0."""
+    make_checkpoint(root)
+    for partition in present:
+        home = root / f"state/0/{partition}"
+        (home / "_metadata").mkdir(parents=True)
+        for version in range(1, 6):
+            (home / f"{version}.delta").write_bytes(b"state of some length")
+    if key is not None:
+        columns = [{"name": "k", "type": key, "nullable": True, "metadata": {}}] if key else []
+        fields = compact({"type": "struct", "fields": columns})
+        value = '{"type":"struct","fields":[]}'
+        (root / "state/0/0/_metadata/schema").write_bytes(b"\x00\x02v2" + fields.encode() + value.encode())
+    return root
+
+
+@pytest.mark.parametrize(
+    ("present", "key", "found"),
+    [
+        ((0, 1), "string", set()),
+        ((0,), "string", {("STATE_MISSING", UNSAFE)}),
+        ((1,), "string", {("STATE_MISSING", UNSAFE)}),
+        ((0,), "", set()),  # a global aggregation
+        ((0,), "void", set()),  # a limit
+        ((0,), None, {("STATE_PARTITIONS_UNCLEAR", CANNOT_TELL)}),
+    ],
+)
+def test_a_partition_that_is_gone_is_missed_where_no_operator_says_how_many_there_are(
+    tmp_path: Path, present: tuple[int, ...], key: str | None, found: set[tuple[str, Severity]]
+) -> None:
+    """Seen on Spark 3.5.9: one of two partitions deleted, and the start fails."""
+    root = old_state(tmp_path / "ck", present, None if 0 not in present else key)
+    findings = diagnose_checkpoint(read_checkpoint(str(root)), spark="3.5")
+    assert {
+        (finding.code, finding.severity) for finding in findings if finding.severity in (UNSAFE, CANNOT_TELL)
+    } == found
+
+
+def test_what_depends_on_the_file_manager_is_said_of_both(tmp_path: Path) -> None:
+    """Measured on 3.5 and 4.2: Spark's default reads a log without its checksum and trips over one that is left."""
+    stale = make_checkpoint(tmp_path / "stale")
+    add_crcs(stale)
+    (stale / "metadata").write_text((stale / "metadata").read_text() + "\n")
+    start = predict_next_start(read_checkpoint(str(stale)), "3.5")
+    assert (start.outcome, start.otherwise and start.otherwise.sentence) == (Outcome.FAILS, "starts batch 5")
+    assert "; with Spark's default file manager: starts batch 5" in start.sentence
+
+    left = make_checkpoint(tmp_path / "left")
+    add_crcs(left)
+    (left / "commits/4").unlink()
+    start = predict_next_start(read_checkpoint(str(left)), "4.2")
+    assert (start.outcome, start.batch) == (Outcome.REPLAYS, 4)
+    assert start.otherwise is not None
+    assert start.otherwise.sentence.startswith("fails: Multiple streaming queries are concurrently using")
+
+
 def test_state_too_wide_to_list_over_a_network_is_not_called_complete(tmp_path: Path) -> None:
     root = make_checkpoint(tmp_path)
     make_state(root, range(1, 6), partitions=300)
@@ -312,7 +369,16 @@ def test_state_too_wide_to_list_over_a_network_is_not_called_complete(tmp_path: 
 
 
 def codes_in_the_source() -> set[str]:
-    mine = ("shapes.py", "shape_logs.py", "shape_sources.py", "shape_traces.py", "inspection.py")
+    mine = (
+        "shapes.py",
+        "shape_folder.py",
+        "shape_damage.py",
+        "shape_gaps.py",
+        "shape_sources.py",
+        "shape_positions.py",
+        "shape_traces.py",
+        "inspection.py",
+    )
     text = "".join((ROOMS / name).read_text() for name in mine)
     return set(re.findall(r'"([A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+)"', text)) - {"CONCURRENT_STREAM_LOG_UPDATE"}
 

@@ -14,13 +14,10 @@ from surestart.checkpoint.storage import open_storage
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.kafka_expiry import find_kafka_expiry
+from surestart.diagnosis.resampling import confirm_by_resampling
 from surestart.diagnosis.source_evidence import Span, read_delta_source, read_file_source, read_listed_paths
-from surestart.diagnosis.source_findings import (
-    confirm_by_resampling,
-    find_delta_source,
-    find_file_source,
-    find_kafka_expiry,
-)
+from surestart.diagnosis.source_findings import find_delta_source, find_file_source
 from tests.deltalog.handmade import SCHEMA, add, commit_file, create, info, remove, write_commit, write_table
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 

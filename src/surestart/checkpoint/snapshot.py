@@ -9,26 +9,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from surestart.checkpoint import positions
 from surestart.checkpoint.commit_log import CommitLogEntry, parse_commit_log
+from surestart.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
 from surestart.checkpoint.log_file import (
-    EMPTY,
     NOT_A_FILE,
-    STALE_CRC,
-    TORN,
     UNREADABLE,
-    FormatError,
     LogFault,
-    crc_disagrees,
-    crc_path,
-    parse_json,
-    parse_object,
-    read_log_bytes,
 )
 from surestart.checkpoint.log_folder import LogFolder, is_leftover, read_log_folder
 from surestart.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
@@ -47,12 +37,8 @@ from surestart.checkpoint.writer_version import guess_writer_version
 ENTRIES_LOCAL = 128
 ENTRIES_REMOTE = 8
 ENTRIES_CRC = 3
-_Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
 _NO_STATE = State(exists=False)
 ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
-
-
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
 @dataclass(frozen=True)
@@ -172,8 +158,8 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     except OSError as error:
         return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))
 
-    query_id, metadata_fault, metadata_data = _read_metadata(storage, root)
-    trailing = "" if metadata_fault or not metadata_data else _behind_json(metadata_data)
+    query_id, metadata_fault, metadata_data = read_metadata(storage, root)
+    trailing = "" if metadata_fault or not metadata_data else behind_json(metadata_data)
     offsets_folder = read_log_folder(storage, "offsets")
     commits_folder = read_log_folder(storage, "commits")
     count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
@@ -182,14 +168,14 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     commits: dict[int, CommitLogEntry | LogFault] = {}
     for index, batch in enumerate(reversed(offsets_folder.ids[-count:])):
         path, crc = f"offsets/{batch}", index < ENTRIES_CRC and batch in offsets_folder.crcs
-        data = _read_log(storage, path, crc_faults if crc else None)
-        offsets[batch] = data if isinstance(data, LogFault) else _parse(parse_offset_log, batch, data, path)
+        data = read_log(storage, path, crc_faults if crc else None)
+        offsets[batch] = data if isinstance(data, LogFault) else parse_entry(parse_offset_log, batch, data, path)
     for index, batch in enumerate(reversed(commits_folder.ids[-count:])):
         path, crc = f"commits/{batch}", index < ENTRIES_CRC and batch in commits_folder.crcs
-        data = _read_log(storage, path, crc_faults if crc else None)
-        commits[batch] = data if isinstance(data, LogFault) else _parse(parse_commit_log, batch, data, path)
+        data = read_log(storage, path, crc_faults if crc else None)
+        commits[batch] = data if isinstance(data, LogFault) else parse_entry(parse_commit_log, batch, data, path)
     if metadata_data and ".metadata.crc" in root:
-        _check_crc(storage, "metadata", metadata_data, crc_faults)
+        check_crc(storage, "metadata", metadata_data, crc_faults)
 
     folders = read_source_folders(storage)
     known = folders if isinstance(folders, tuple) else ()
@@ -260,62 +246,6 @@ def _absent(storage: Storage, *, exists: bool | None, fault: LogFault | None = N
         commits_folder=LogFolder("commits", exists=exists and False),
         other_faults=(fault,) if fault else (),
     )
-
-
-def _read_metadata(storage: Storage, root: Mapping[str, Entry]) -> tuple[str | None, LogFault | None, bytes]:
-    """(query id, fault, bytes); all empty when there is no metadata file."""
-    if "metadata" not in root:
-        return None, None, b""
-    if root["metadata"].kind == FOLDER:
-        return None, LogFault("metadata", NOT_A_FILE, "a folder stands where a file belongs"), b""
-    data = read_log_bytes(storage, "metadata")
-    if isinstance(data, LogFault):
-        return None, data, b""
-    try:
-        if not data:
-            raise FormatError(EMPTY, "metadata has 0 bytes")
-        # Spark reads this file leniently: broken UTF-8 becomes U+FFFD, and what follows the object is ignored.
-        fields = parse_object(data.decode("utf-8", "replace"), "metadata")
-        query_id = fields.get("id")
-        if not isinstance(query_id, str) or not _UUID.fullmatch(query_id):
-            raise FormatError(TORN, "metadata holds no query id")
-    except FormatError as error:
-        return None, LogFault("metadata", error.kind, error.detail), data
-    return query_id, None, data
-
-
-def _behind_json(data: bytes) -> str:
-    return parse_json(data.decode("utf-8", "replace"), "metadata")[1][:80]
-
-
-def _read_log(storage: Storage, path: str, crc_faults: dict[str, LogFault] | None) -> bytes | LogFault:
-    try:
-        data = read_log_bytes(storage, path)
-    except (FileNotFoundError, NotADirectoryError):
-        # Listed a moment ago: the query is running and purges its log while we read.
-        return LogFault(path, UNREADABLE, "it vanished while the checkpoint was read: is the query running?")
-    if isinstance(data, bytes) and crc_faults is not None:
-        _check_crc(storage, path, data, crc_faults)
-    return data
-
-
-def _check_crc(storage: Storage, path: str, data: bytes, crc_faults: dict[str, LogFault]) -> None:
-    if not storage.checks_crc:
-        return
-    try:
-        crc = storage.read_file(crc_path(path), 1 << 20)
-    except OSError:
-        return
-    why = crc_disagrees(data, crc)
-    if why:
-        crc_faults[path] = LogFault(path, STALE_CRC, why)
-
-
-def _parse(parse: Callable[[int, bytes], _Entry], batch: int, data: bytes, path: str) -> _Entry | LogFault:
-    try:
-        return parse(batch, data)
-    except FormatError as error:
-        return LogFault(path, error.kind, error.detail)
 
 
 def _sources(

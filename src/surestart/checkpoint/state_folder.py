@@ -13,19 +13,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from surestart.checkpoint.log_file import (
     EMPTY,
     NOT_A_FILE,
     STALE_CRC,
     UNREADABLE,
-    FormatError,
     LogFault,
     crc_disagrees,
-    parse_object,
-    read_log_bytes,
-    split_lines,
 )
+from surestart.checkpoint.state_operator import OperatorNotes, read_operator_notes, read_state_schema
 from surestart.checkpoint.storage import FILE, FOLDER, Storage
 
 DEFAULT_STORE = "default"
@@ -175,24 +173,34 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
     for partition in partitions:
         for store, versions in _read_partition(walk, f"{folder}/{partition}", tally):
             stores[partition, store] = versions
-    name: str | None = None
-    declared: int | None = None
-    store_names: tuple[str, ...] = ()
-    schema_paths: tuple[str, ...] = ()
+    notes, schema = OperatorNotes(), ""
     if any(entry == "_metadata" for entry, _, _ in names):
-        name, declared, store_names, schema_paths = _read_metadata(walk, f"{folder}/_metadata", tally)
-    schema = _read_schema(walk.storage, f"{folder}/{partitions[0]}", stores, tally) if partitions else ""
+        notes = _noted(read_operator_notes(walk.storage, walk.folder, f"{folder}/_metadata"), tally)
+    if partitions:
+        first = min((store for _, store in stores), default=DEFAULT_STORE)
+        own = "" if first == DEFAULT_STORE else f"/{first}"
+        schema = _noted(read_state_schema(walk.storage, f"{folder}/{partitions[0]}{own}/_metadata/schema"), tally)
+    declared = notes.partitions
     return StateOperator(
         id=operator,
-        name=name,
+        name=notes.name,
         partitions=declared if declared is not None else (partitions[-1] + 1 if partitions else 0),
         declared_partitions=declared,
-        store_names=store_names or tuple(sorted({store for _, store in stores})),
+        store_names=notes.stores or tuple(sorted({store for _, store in stores})),
         stores=stores,
         schema=schema,
-        schema_paths=schema_paths,
+        schema_paths=notes.schema_paths,
         size=tally.size - before,
     )
+
+
+_Found = TypeVar("_Found")
+
+
+def _noted(found: tuple[_Found, LogFault | None], tally: _Tally) -> _Found:
+    if found[1] is not None:
+        tally.faults.append(found[1])
+    return found[0]
 
 
 def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[str, StoreVersions]]:
@@ -257,81 +265,3 @@ def _check_crcs(
         if why:
             tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
             (full if match.group(3) in ("snapshot", "zip") else steps).discard(int(match.group(1)))
-
-
-def _read_metadata(
-    walk: _Walk, folder: str, tally: _Tally
-) -> tuple[str | None, int | None, tuple[str, ...], tuple[str, ...]]:
-    path = f"{folder}/metadata"
-    try:
-        names = walk.folder(folder)
-        if any(name == "v2" and kind == FOLDER for name, kind, _ in names):
-            batches = [int(name) for name, _, _ in walk.folder(f"{folder}/v2") if re.fullmatch(r"\d{1,18}", name)]
-            if batches:
-                path = f"{folder}/v2/{max(batches)}"
-        data = read_log_bytes(walk.storage, path)
-        if isinstance(data, LogFault):
-            tally.faults.append(data)
-            return None, None, (), ()
-        lines = split_lines(data, path)
-        fields = parse_object(lines[1] if len(lines) > 1 else "", path)
-        stores = fields["stateStoreInfo"]
-        paths = [str(item) for store in stores for item in store.get("stateSchemaFilePaths", ())]
-        return (
-            str(fields["operatorInfo"]["operatorName"]),
-            max((int(store["numPartitions"]) for store in stores), default=None),
-            tuple(sorted(str(store["storeName"]) for store in stores)),
-            tuple(paths[:20]),
-        )
-    except FileNotFoundError:
-        return None, None, (), ()
-    except FormatError as error:
-        tally.faults.append(LogFault(path, error.kind, error.detail))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        tally.faults.append(LogFault(path, "torn", "the operator's metadata lacks its fields"))
-    except OSError as error:
-        tally.faults.append(LogFault(path, UNREADABLE, f"{type(error).__name__}: {error}"))
-    return None, None, (), ()
-
-
-def _read_schema(storage: Storage, folder: str, stores: Mapping[tuple[int, str], StoreVersions], tally: _Tally) -> str:
-    """The state's columns, such as "key(_1 string) value(count bigint)", or "" when no schema can be read.
-
-    schema file: Java's writeUTF("v2"), then number of column families, id, and length-prefixed JSON of key and value.
-    """
-    first = min((store for _, store in stores), default=DEFAULT_STORE)
-    path = f"{folder}/_metadata/schema" if first == DEFAULT_STORE else f"{folder}/{first}/_metadata/schema"
-    try:
-        data = storage.read_file(path, 1 << 20)
-    except OSError:
-        return ""
-    described = []
-    for label, text in zip(("key", "value"), _json_objects(data), strict=False):
-        try:
-            fields = parse_object(text, path).get("fields", [])
-            columns = [f"{item['name']} {_type_name(item['type'])}" for item in fields[:12]]
-        except (FormatError, KeyError, TypeError):
-            tally.faults.append(LogFault(path, "torn", "the state schema cannot be read"))
-            return ""
-        described.append(f"{label}({', '.join(columns)})")
-    return " ".join(described)
-
-
-def _json_objects(data: bytes) -> Iterator[str]:
-    text = data.decode("utf-8", "replace")
-    starts = [match.start() for match in re.finditer(r'\{"type":"struct","fields":', text)]
-    depth_zero = 0
-    for start in starts:
-        if start < depth_zero:
-            continue
-        depth, end = 0, start
-        for end in range(start, len(text)):
-            depth += (text[end] == "{") - (text[end] == "}")
-            if depth == 0:
-                break
-        depth_zero = end + 1
-        yield text[start:depth_zero]
-
-
-def _type_name(value: object) -> str:
-    return value if isinstance(value, str) else str(value.get("type", "?")) if isinstance(value, dict) else "?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
@@ -258,25 +259,11 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
 
 
 def unreadable(sink: SinkDeclaration, problem: str, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_UNREADABLE",
-        Severity.CANNOT_TELL,
-        f"{sink.target}: {problem}",
-        "Whether it accepts, skips or doubles the next batch is not known.",
-        commands.doctor(),
-        "take an unreadable sink for an empty one.",
-    )
+    return _open(_UNREADABLE, commands.doctor(), sink, problem=problem)
 
 
 def unrecognisable_replay(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_REPLAY_UNRECOGNISABLE",
-        Severity.CANNOT_TELL,
-        f"batch {batch} is in flight, and {sink.target} ({sink.kind}) keeps no record of the batches it holds",
-        "If the batch was written before the stop, the replay writes its rows a second time.",
-        commands.plan("resume"),
-        "start the query before the batch's rows were looked for in the sink.",
-    )
+    return _open(_UNRECOGNISABLE_REPLAY, commands.plan("resume"), sink, batch=batch)
 
 
 def constant_skips(sink: SinkDeclaration, name: str, table_batch: int, batch: int, commands: Commands) -> Finding:
@@ -293,14 +280,37 @@ def constant_skips(sink: SinkDeclaration, name: str, table_batch: int, batch: in
 
 
 def constant_unknown(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_CONSTANT_IDENTITY_UNKNOWN",
-        Severity.CANNOT_TELL,
-        f"{sink.target} knows no constant application id; the checkpoint counts batches 0..{batch - 1} as done",
-        "The table was recreated, or the constant changed, or the writes carry no transaction at all.",
-        commands.doctor(),
-        "",
-    )
+    return _open(_CONSTANT_UNKNOWN, commands.doctor(), sink, last=batch - 1)
+
+
+_UNREADABLE = Finding(
+    "SINK_UNREADABLE",
+    Severity.CANNOT_TELL,
+    "{target}: {problem}",
+    "Whether it accepts, skips or doubles the next batch is not known.",
+    next="",
+    do_not="take an unreadable sink for an empty one.",
+)
+_UNRECOGNISABLE_REPLAY = Finding(
+    "SINK_REPLAY_UNRECOGNISABLE",
+    Severity.CANNOT_TELL,
+    "batch {batch} is in flight, and {target} ({kind}) keeps no record of the batches it holds",
+    "If the batch was written before the stop, the replay writes its rows a second time.",
+    next="",
+    do_not="start the query before the batch's rows were looked for in the sink.",
+)
+_CONSTANT_UNKNOWN = Finding(
+    "SINK_CONSTANT_IDENTITY_UNKNOWN",
+    Severity.CANNOT_TELL,
+    "{target} knows no constant application id; the checkpoint counts batches 0..{last} as done",
+    "The table was recreated, or the constant changed, or the writes carry no transaction at all.",
+    next="",
+)
+
+
+def _open(template: Finding, next: str, sink: SinkDeclaration, **facts: object) -> Finding:
+    evidence = template.evidence.format(target=sink.target, kind=sink.kind, **facts)
+    return replace(template, evidence=evidence, next=next)
 
 
 def _gap(sink: SinkDeclaration) -> Severity:

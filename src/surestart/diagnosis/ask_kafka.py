@@ -15,7 +15,8 @@ from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.source_findings import confirm_by_resampling, find_kafka_expiry, unread_offsets
+from surestart.diagnosis.kafka_expiry import find_kafka_expiry, unread_offsets
+from surestart.diagnosis.resampling import confirm_by_resampling
 from surestart.errors import SurestartError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ Rule: MicroBatchExecution.populateStartOffsets; tests/diagnosis/test_calibration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from surestart.checkpoint import log_file, positions
@@ -43,7 +43,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class NextStart:
-    """batch: the batch that runs first, None when none runs. why: the evidence. at: the file that decides, if any."""
+    """batch: the batch that runs first, None when none runs. why: the evidence. at: the file that decides, if any.
+    otherwise: what Spark's default file manager does on a local disk, where that is something else."""
 
     spark: str
     outcome: Outcome
@@ -53,9 +54,15 @@ class NextStart:
     at: str = ""
     cause: str = ""
     new_identity: bool = False
+    otherwise: NextStart | None = None
 
     @property
     def sentence(self) -> str:
+        other = f"; with Spark's default file manager: {self.otherwise.sentence}" if self.otherwise else ""
+        return self._first_sentence + other
+
+    @property
+    def _first_sentence(self) -> str:
         identity = ", under a new query id" if self.new_identity else ""
         match self.outcome:
             case Outcome.FIRST:
@@ -80,13 +87,37 @@ def predict_next_start(
     checkpoint: Checkpoint, spark: str = DEFAULT_LINE, declaration: StageDeclaration | None = None
 ) -> NextStart:
     """What a start on that Spark line does first. Never guesses: what cannot be read gives CANNOT_TELL."""
-    case = _Case(checkpoint, spark, declaration)
+    start = _predict(_Case(checkpoint, spark, declaration))
+    if not checkpoint.checks_crc:
+        return start
+    # Measured on 3.5, 4.1 and 4.2: the default manager on a local disk (FileContextBasedCheckpointFileManager) reads
+    # the logs without their checksums, and refuses to write a file whose checksum is there already. The one that
+    # surestart's local sessions set (FileSystemBasedCheckpointFileManager) does neither.
+    other = _collides(checkpoint, _predict(_Case(replace(checkpoint, crc_faults={}), spark, declaration)))
+    return start if other == start else replace(start, otherwise=other)
+
+
+def _predict(case: _Case) -> NextStart:
+    checkpoint = case.checkpoint
     if checkpoint.exists is None:
         return case.cannot_tell("the folder cannot be listed", "")
     unreadable = next((fault for fault in checkpoint.faults if fault.kind == log_file.UNREADABLE), None)
     return (
         case.whole_folder() or case.metadata() or case.nothing_planned() or case.offsets() or case.commits(unreadable)
     )
+
+
+def _collides(checkpoint: Checkpoint, start: NextStart) -> NextStart:
+    """The same, unless the checksum of a file that this start is going to write lies there already."""
+    if start.outcome not in (Outcome.STARTS, Outcome.REPLAYS, Outcome.FIRST) or start.batch is None:
+        return start
+    for folder in (checkpoint.offsets_folder, checkpoint.commits_folder):
+        left = start.batch in folder.crcs and start.batch not in folder.ids
+        if left and (folder is checkpoint.commits_folder or start.outcome is not Outcome.REPLAYS):
+            path = f"{folder.name}/.{start.batch}.crc"
+            why = f"{path} is there and its file is not"
+            return replace(start, outcome=Outcome.FAILS, batch=None, why=why, error=COLLIDES, at=path, cause="leftover")
+    return start
 
 
 @dataclass(frozen=True)
@@ -283,6 +314,7 @@ class _Case:
         return self.fails(error, state.detail, state.path, "state")
 
 
+COLLIDES = "Multiple streaming queries are concurrently using the checkpoint (said once; the next start goes on)"
 CONCURRENT = "CONCURRENT_STREAM_LOG_UPDATE"
 BAD_OFFSET = "the source cannot parse its offset"
 _TOLD_BY_FOLDER = frozenset({positions.KAFKA, positions.FILES})

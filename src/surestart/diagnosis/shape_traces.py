@@ -13,7 +13,7 @@ from surestart.checkpoint.snapshot import Checkpoint
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.restart import NextStart
-from surestart.diagnosis.shape_logs import is_checkpoint
+from surestart.diagnosis.shape_folder import is_checkpoint
 
 # Spark writes offsets/N in the same second in which it plans batch N; clocks of driver and storage may differ.
 COPY_GAP_S = 600

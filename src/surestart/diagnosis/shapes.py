@@ -1,7 +1,10 @@
 """The shape of a checkpoint as findings: what is damaged, what somebody did to it, what a start makes of it.
 
-    shape_logs      metadata, offsets, commits: torn, missing, holes, one log ahead of the other
-    shape_sources   sources and state: lists cut off, versions gone, kinds and numbers that do not fit
+    shape_folder    is it one, could it be read, whose it is: the folder and its metadata
+    shape_damage    offsets and commits that are not what Spark wrote
+    shape_gaps      offsets and commits that are missing: deleted logs, holes, one log ahead of the other
+    shape_positions positions in offsets: kinds and numbers that do not fit, moved back
+    shape_sources   sources and state: lists cut off, notes damaged, versions gone
     shape_traces    hands and copies: rewound, copied, shared by two writers, half deleted
 
 Each code has a section in docs/findings.md and a test in tests/diagnosis/ that provokes it.
@@ -10,13 +13,17 @@ Each code has a section in docs/findings.md and a test in tests/diagnosis/ that 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import StageDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, Outcome, predict_next_start
-from surestart.diagnosis.shape_logs import find_log_shapes
+from surestart.diagnosis.shape_damage import find_damaged_logs
+from surestart.diagnosis.shape_folder import find_folder_shapes, is_checkpoint
+from surestart.diagnosis.shape_gaps import find_log_gaps
+from surestart.diagnosis.shape_positions import find_position_shapes
 from surestart.diagnosis.shape_sources import find_source_shapes
 from surestart.diagnosis.shape_traces import find_traces
 from surestart.diagnosis.state_versions import find_missing_state
@@ -34,11 +41,19 @@ def diagnose_checkpoint(
     start = predict_next_start(checkpoint, spark, declaration)
     commands = commands or Commands(stage_of(checkpoint, declaration))
     found = [
-        *find_log_shapes(checkpoint, start, commands),
-        *find_source_shapes(checkpoint, start, declaration, commands),
+        *find_folder_shapes(checkpoint, start, commands),
+        *_find_log_shapes(checkpoint, start, commands),
+        *find_position_shapes(checkpoint, declaration, commands),
+        *find_source_shapes(checkpoint, start, commands),
         *find_traces(checkpoint, start, commands),
     ]
     return tuple(_explain_failure(found, start, commands))
+
+
+def _find_log_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
+    if checkpoint.exists is True and is_checkpoint(checkpoint):
+        yield from find_damaged_logs(checkpoint, start, commands)
+        yield from find_log_gaps(checkpoint, start, commands)
 
 
 def stage_of(checkpoint: Checkpoint, declaration: StageDeclaration | None = None) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from surestart.declaration import SinkDeclaration, StageDeclaration
 from surestart.diagnosis.commands import Commands
@@ -38,11 +39,11 @@ def audit_sinks(declaration: StageDeclaration, commands: Commands | None = None)
 def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Commands) -> list[Finding]:
     findings = []
     if sink.identity == "constant":
-        findings.append(_constant(sink, commands))
+        findings.append(_say(_CONSTANT, sink))
     elif sink.kind == "parquet":
-        findings.append(_parquet(sink, commands))
+        findings.append(_say(_PARQUET, sink))
     elif sink.identity == "none" or sink.kind in ("jdbc", "foreach"):
-        findings.append(_no_identity(sink, commands))
+        findings.append(_say(_NO_IDENTITY, sink))
     elif sink.kind in RECOGNISED:
         findings.append(_harmless(sink, RECOGNISED[sink.kind], commands))
     elif sink.kind == "foreach-batch":
@@ -50,7 +51,7 @@ def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Comma
             _harmless(sink, "the function is declared to write (query id, batch id) with every batch", commands)
         )
     else:
-        findings.append(_unknown(sink, commands))
+        findings.append(replace(_say(_UNKNOWN, sink), next=commands.doctor()))
     if not sink.reads_whole_batch:
         findings.append(_partial_read(sink, declaration, commands))
     return findings
@@ -89,55 +90,45 @@ def _harmless(sink: SinkDeclaration, why: str, commands: Commands) -> Finding:
     )
 
 
-def _constant(sink: SinkDeclaration, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_CONSTANT_IDENTITY",
-        Severity.UNSAFE,
-        f"{sink.target} ({sink.kind}) writes under a constant application id, not under the query id",
-        "A replay is recognised, but so is every batch of a new checkpoint that begins at 0 again: its rows are "
-        "dropped "
-        "without an error until the batch ids pass those of the old one.",
-        "take the query id from the checkpoint: surestart.sinks.identity.read_query_id",
-        "keep the constant and promise never to reset: a lost checkpoint is enough.",
-    )
+def _say(template: Finding, sink: SinkDeclaration) -> Finding:
+    return replace(template, evidence=template.evidence.format(target=sink.target, kind=sink.kind))
 
 
-def _no_identity(sink: SinkDeclaration, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_REPLAY_DOUBLES",
-        Severity.ATTENTION,
-        f"{sink.target} ({sink.kind}) is written without (query id, batch id)",
-        "Nothing tells a second write of a batch from the first: after a crash between the write and Spark's "
-        "commit, the "
-        "batch's rows are there twice, in part or in whole.",
-        "use surestart.sinks.delta_append.DeltaAppend, DeltaMerge or surestart.sinks.postgres.PostgresSink",
-        "remove doubled rows by hand after each crash and call it handled.",
-    )
-
-
-def _parquet(sink: SinkDeclaration, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_REPLAY_BY_BATCH_ID_ONLY",
-        Severity.ATTENTION,
-        f"{sink.target} (parquet) recognises a batch by its number alone, in _spark_metadata of the output folder",
-        "A replay is recognised; but so is every batch of a new checkpoint over the same folder "
-        "(FileStreamSink.addBatch): "
-        "its rows are dropped until the ids pass the old ones. Readers that list the folder see files of failed "
-        "attempts.",
-        "use surestart.sinks.delta_append.DeltaAppend",
-        "start a new checkpoint over an output folder that was written before.",
-    )
-
-
-def _unknown(sink: SinkDeclaration, commands: Commands) -> Finding:
-    return Finding(
-        "SINK_KIND_UNKNOWN",
-        Severity.CANNOT_TELL,
-        f"{sink.target} is of kind {sink.kind!r}",
-        "Whether it recognises a batch that it has seen is not known here.",
-        commands.doctor(),
-        "take an unknown sink for an idempotent one.",
-    )
+_CONSTANT = Finding(
+    "SINK_CONSTANT_IDENTITY",
+    Severity.UNSAFE,
+    "{target} ({kind}) writes under a constant application id, not under the query id",
+    "A replay is recognised, but so is every batch of a new checkpoint that begins at 0 again: its rows are dropped "
+    "without an error until the batch ids pass those of the old one.",
+    "take the query id from the checkpoint: surestart.sinks.identity.read_query_id",
+    "keep the constant and promise never to reset: a lost checkpoint is enough.",
+)
+_NO_IDENTITY = Finding(
+    "SINK_REPLAY_DOUBLES",
+    Severity.ATTENTION,
+    "{target} ({kind}) is written without (query id, batch id)",
+    "Nothing tells a second write of a batch from the first: after a crash between the write and Spark's commit, the "
+    "batch's rows are there twice, in part or in whole.",
+    "use surestart.sinks.delta_append.DeltaAppend, DeltaMerge or surestart.sinks.postgres.PostgresSink",
+    "remove doubled rows by hand after each crash and call it handled.",
+)
+_PARQUET = Finding(
+    "SINK_REPLAY_BY_BATCH_ID_ONLY",
+    Severity.ATTENTION,
+    "{target} (parquet) recognises a batch by its number alone, in _spark_metadata of the output folder",
+    "A replay is recognised; but so is every batch of a new checkpoint over the same folder (FileStreamSink.addBatch): "
+    "its rows are dropped until the ids pass the old ones. Readers that list the folder see files of failed attempts.",
+    "use surestart.sinks.delta_append.DeltaAppend",
+    "start a new checkpoint over an output folder that was written before.",
+)
+_UNKNOWN = Finding(
+    "SINK_KIND_UNKNOWN",
+    Severity.CANNOT_TELL,
+    "{target} is of kind {kind!r}",
+    "Whether it recognises a batch that it has seen is not known here.",
+    "surestart doctor",
+    "take an unknown sink for an idempotent one.",
+)
 
 
 def _partial_read(sink: SinkDeclaration, declaration: StageDeclaration, commands: Commands) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.positions import DeltaPosition
@@ -20,7 +20,7 @@ from surestart.diagnosis.source_evidence import (
 from surestart.diagnosis.time_text import span_text, time_text
 
 if TYPE_CHECKING:
-    from surestart.sources.kafka_evidence import KafkaEvidence
+    pass
 
 _DAY = 86_400_000
 
@@ -249,61 +249,6 @@ def find_file_source(
     if evidence.problem:
         findings.append(_unread(source, evidence.problem, commands))
     return tuple(findings)
-
-
-def find_kafka_expiry(
-    source: SourceDeclaration, evidence: KafkaEvidence, lag: int, caught_up_at: int | None, commands: Commands, now: int
-) -> tuple[Finding, ...]:
-    """When unread records begin to expire, if the query had caught up at its last batch: no unread record is older."""
-    if not lag or evidence.retention_ms is None or caught_up_at is None:
-        return ()
-    left = caught_up_at + evidence.retention_ms - now
-    if left > max(evidence.retention_ms // 4, 3_600_000):
-        return ()
-    return (
-        Finding(
-            "SOURCE_RETENTION_CLOCK",
-            Severity.ATTENTION,
-            f"topic {evidence.topic}: {lag} unread offsets; records are kept for {span_text(evidence.retention_ms)} "
-            "and the "
-            f"last batch was planned at {time_text(caught_up_at)}",
-            f"Unread records begin to expire at about {time_text(caught_up_at + evidence.retention_ms)}"
-            + (f", {span_text(left)} from now." if left > 0 else ": now."),
-            commands.run(),
-            "leave the query stopped beyond that time without raising the topic's retention.ms first.",
-        ),
-    )
-
-
-def confirm_by_resampling(
-    read: Callable[[], Sequence[Finding]], wait: Callable[[float], object], samples: int = 3, seconds: float = 2.0
-) -> tuple[Finding, ...]:
-    """Findings that every sample shows. One sample may be of a broker that has not caught up after a change of leader;
-    what goes away by itself within seconds is no loss."""
-    found = {finding.code: finding for finding in read()}
-    taken = 1
-    while taken < samples and any(finding.severity is Severity.UNSAFE for finding in found.values()):
-        wait(seconds)
-        again = {finding.code: finding for finding in read()}
-        taken += 1
-        found = {code: again[code] for code in found if code in again}
-    if taken == 1:
-        return tuple(found.values())
-    return tuple(_with_samples(finding, taken) for finding in found.values())
-
-
-def _with_samples(finding: Finding, samples: int) -> Finding:
-    if finding.severity is not Severity.UNSAFE:
-        return finding
-    from dataclasses import replace
-
-    return replace(finding, evidence=f"{finding.evidence} (the same in {samples} samples)")
-
-
-def unread_offsets(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> int:
-    from surestart.sources.kafka_evidence import measure_lag
-
-    return sum(lag.lag for lag in measure_lag(evidence, offsets))
 
 
 def _unread(source: SourceDeclaration, problem: str, commands: Commands) -> Finding:

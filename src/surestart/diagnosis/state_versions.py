@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from surestart.checkpoint.commit_log import CommitLogEntry
@@ -45,7 +46,7 @@ def _missing_of_operator(
 ) -> MissingState | None:
     provider = checkpoint.state.provider or ""
     folder = f"state/{operator.id}"
-    for partition in range(operator.partitions):
+    for partition in range(expected_partitions(checkpoint, operator) or operator.partitions):
         if not any(found == partition for found, _ in operator.stores):
             return MissingState(f"{folder}/{partition} is missing or empty", f"{folder}/{partition}", True)
         for store in operator.store_names:
@@ -62,6 +63,23 @@ def _missing_of_operator(
             if lacking:
                 return MissingState(f"{path} lacks {lacking}, and batch {batch} loads version {batch}", path)
     return None
+
+
+def expected_partitions(checkpoint: Checkpoint, operator: StateOperator) -> int | None:
+    """How many partitions the operator has: as it says itself (Spark 4.0 and newer), else as many as are pinned.
+
+    None: only partition 0 is there, and whether it ever had another cannot be told. A global aggregation and a limit
+    keep one partition whatever is pinned; their keys are empty or void. (Seen on 3.5.9: with partition 1 of 2 deleted
+    the folder looks whole, and the start fails.)
+    """
+    if operator.declared_partitions is not None:
+        return operator.partitions
+    pinned = checkpoint.confs.get("spark.sql.shuffle.partitions", "")
+    if not re.fullmatch(r"\d{1,6}", pinned) or int(pinned) <= operator.partitions:
+        return operator.partitions
+    if operator.partitions > 1 or not operator.schema:
+        return int(pinned) if operator.partitions > 1 else None
+    return 1 if re.match(r"key\((\w+ (void|null))?\)", operator.schema) else int(pinned)
 
 
 def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...]) -> str:
