@@ -180,7 +180,7 @@ def _target(plan: Plan) -> str:
 
 def _shown(plan: Plan, journal: Journal) -> Remedied:
     from surestart.remedies.journal import FINISHED
-    from surestart.report.certificate_text import summarize_certificate
+    from surestart.report.certificate_text import next_command, summarize_certificate
     from surestart.report.plan_html import describe_state, read_proof, render_plan_html
 
     state, _ = describe_state(plan, journal)
@@ -188,8 +188,10 @@ def _shown(plan: Plan, journal: Journal) -> Remedied:
     certificate = read_proof(journal)
     if certificate:
         lines.append(summarize_certificate(certificate).rstrip())
-    hint = "Run the notebooks of the stages, or their jobs."
+    following, hint = "", "Run the notebooks of the stages, or their jobs."
+    if certificate and not certificate["exact"]:
+        following, hint = next_command(certificate), ""
     if journal.state == FINISHED and plan.undo:
-        hint += " To undo it, set mode to undo and leave the digest."
-    lines.append(f"Next: {hint}")
-    return Remedied(plan, render_plan_html(plan, journal=journal, hint=hint), "\n".join(lines) + "\n", journal)
+        lines.append("To undo it, set mode to undo and leave the digest.")
+    lines.append(f"Next: {following or hint}")
+    return Remedied(plan, render_plan_html(plan, following, journal, hint), "\n".join(lines) + "\n", journal)

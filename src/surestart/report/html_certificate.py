@@ -57,23 +57,26 @@ def _counts(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup:
     shown = [name for name in _COUNTS if name in _ALWAYS or any(stage["counts"][name] for stage in stages)]
     rows: list[Sequence[Child]] = [
         [
-            stage["stage"],
-            stage["kind"],
-            f"{stage['input'] or 'its source'} to {', '.join(stage['outputs'])}",
+            f"{stage['stage']}, {stage['kind']}: {_last(stage['input'])} to {', '.join(map(_last, stage['outputs']))}",
             *(_number(stage, name) for name in shown),
         ]
         for stage in stages
     ]
     return table(
         "Each stage's output against what the stage has read",
-        ["Stage", "Counted", "From where to where", *(_COUNTS[name] for name in shown)],
+        ["Stage, and what is counted", *(_COUNTS[name] for name in shown)],
         rows,
         table_id="counts-table",
-        numbers=range(3, 3 + len(shown)),
+        numbers=range(1, 1 + len(shown)),
         limit=limits.rows,
         text_limit=limits.text,
         left_out="counts",
     )
+
+
+def _last(label: str) -> str:
+    """The last name of a path or of a table; the whole is in the journal."""
+    return label.rstrip("/").rpartition("/")[2] or "its source"
 
 
 def _number(stage: Mapping[str, Any], name: str) -> Child:

@@ -1,6 +1,6 @@
 """A plan as one self-contained page, and after it was applied the same page with its journal and its proof.
 
-state in words > what is lost > the proof, once there is one > what it means > effects > steps > undo > raw JSON
+state in words > the proof, once there is one > what is lost > what it means > effects > steps > undo > raw JSON
 
 Names of tables, paths and statements come out of a plan file that anybody may have written: text, never markup.
 """
@@ -67,17 +67,18 @@ def read_proof(journal: Journal | None) -> Mapping[str, Any]:
 def _document(plan: Plan, next_step: Sequence[Child], journal: Journal | None, limits: Limits) -> str:
     state, kind = describe_state(plan, journal)
     name = f"{plan.remedy} of {plan.target}"
-    sections: list[tuple[str, str, Callable[[], Child]]] = [("lost", "What is lost", lambda: _lost(plan))]
     certificate = read_proof(journal)
-    if certificate:
-        sections.append(("proof", "Proof", lambda: certificate_section(certificate, limits)))
-    sections += [
+    sections: list[tuple[str, str, Callable[[], Child]]] = [
+        # What the plan says of losses must not read as what was found.
+        ("lost", "What the plan said is lost" if certificate else "What is lost", lambda: _lost(plan)),
         ("meaning", "What it means", lambda: _statements(plan, limits)),
         ("effects", "What it does to what", lambda: _effects(plan.effects, limits)),
         ("steps", "Steps", lambda: _steps(plan.steps, journal, limits)),
         ("undo", "Undo", lambda: _undo(plan, journal, limits)),
         ("raw", "The plan itself", lambda: _raw(plan, limits)),
     ]
+    if certificate:
+        sections.insert(0, ("proof", "Proof", lambda: certificate_section(certificate, limits)))
     links = [tag("li", None, tag("a", {"href": f"#{where}"}, title)) for where, title, _ in sections]
     return document(
         f"{state}: {name}",
@@ -87,7 +88,7 @@ def _document(plan: Plan, next_step: Sequence[Child], journal: Journal | None, l
                 "section",
                 {"class": f"verdict {kind}", "aria-labelledby": "verdict"},
                 tag("h1", {"id": "verdict"}, icon(kind), state),
-                tag("p", None, text(name, 300), "" if plan.method == "none" else f", {plan.method}", "."),
+                tag("p", None, text(name, 300), "" if plan.method == "none" else f", {plan.method}", ".", _loss(plan)),
                 join(tag("p", {"class": "next"}, next_step[0]), next_step[1]) if next_step else None,
             ),
             _facts(plan, limits),
@@ -124,6 +125,10 @@ def _facts(plan: Plan, limits: Limits) -> Markup:
         facts.append(("Settings", ", ".join(f"{key}={value}" for key, value in sorted(plan.settings.items()))))
     items = [tag("div", None, tag("dt", None, name), tag("dd", None, text(said, limits.text))) for name, said in facts]
     return tag("dl", {"class": "facts"}, items)
+
+
+def _loss(plan: Plan) -> str:
+    return f" {plan.loss:,} rows are lost for ever by it." if plan.loss else ""
 
 
 def _lost(plan: Plan) -> Markup:
@@ -206,7 +211,7 @@ def _progress(step: Step, journal: Journal) -> Markup:
         newest = found[-1]
         kind = "good" if newest.state == DONE else "note"
         return join(word(newest.state, kind), f" {time_text(newest.at)}")
-    return word("next", "look") if journal.last.next == step.id else word("not done", "unknown")
+    return word("next", "look") if journal.last.next == step.id else word("not done", "note")
 
 
 def _undo(plan: Plan, journal: Journal | None, limits: Limits) -> Markup:
