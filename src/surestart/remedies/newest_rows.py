@@ -97,17 +97,19 @@ def _judge(newest: Newest) -> DataFrame:
         sides = sides.unionAll(side(newest.reached, "must"))
     is_may, is_have = F.col("side") == "may", F.col("side") == "have"
     of_must = F.col("side") == "must" if newest.reached is not None else is_may if newest.all_reached else F.lit(False)
-    unread = F.lit(False) if newest.reached is None and newest.all_reached else is_may
+    # Only where something may be in flight: a set for each key sorts the table once more.
+    all_read = newest.reached is None and newest.all_reached
+    unread = [] if all_read else [F.collect_set(F.when(is_may, F.struct("row.ordered", "row.digest"))).alias("unread")]
     found = sides.groupBy("keys").agg(
         F.max(F.when(of_must, F.col("row"))).alias("must"),
         F.max(F.when(is_may, F.col("row"))).alias("may"),
         F.max(F.when(is_have, F.col("row"))).alias("have"),
         F.count_if(is_have).alias("times"),
-        F.collect_set(F.when(unread, F.struct("row.ordered", "row.digest"))).alias("unread"),
+        *unread,
     )
     exact = "have.ordered <=> must.ordered AND have.digest <=> must.digest"
     newer = "(must IS NULL OR have.ordered > must.ordered)"
-    early = f"{newer} AND array_contains(unread, struct(have.ordered, have.digest))"
+    early = "false" if all_read else f"{newer} AND array_contains(unread, struct(have.ordered, have.digest))"
     kinds_of_fault = {
         "input": "may IS NOT NULL",
         "rows": "true",
@@ -115,7 +117,8 @@ def _judge(newest: Newest) -> DataFrame:
         "lost": "have IS NULL AND must IS NOT NULL",
         "from_nowhere": f"have IS NOT NULL AND {newer} AND NOT ({early})",
         "wrong": f"have IS NOT NULL AND NOT {newer} AND NOT ({exact})",
-        "pending": "(must IS NULL OR may.ordered > must.ordered) AND NOT (have.ordered <=> may.ordered)",
+        "pending": "may IS NOT NULL AND (must IS NULL OR may.ordered > must.ordered)"
+        " AND NOT (have.ordered <=> may.ordered)",
     }
     numbers = {name: F.expr(f"CAST(coalesce({text}, false) AS INT)") for name, text in kinds_of_fault.items()}
     numbers["rows"] = F.col("times")
