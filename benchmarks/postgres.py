@@ -90,14 +90,20 @@ def measure(rows: int, repeats: int) -> list[Line]:
             wrong = bench.differing(writer.table)
             if wrong:
                 raise SystemExit(f"{writer.name}: {wrong} rows differ from the reference; nothing is reported")
+            _say(f"{writer.name}: its table is right")
         seconds: dict[str, list[float]] = {writer.name: [] for writer in bench.writers}
-        for _ in range(repeats):
+        for number in range(repeats):
             for writer in bench.writers:
                 bench.reset()
                 began = time.perf_counter()
                 writer.run()
                 seconds[writer.name].append(time.perf_counter() - began)
+                _say(f"{number + 1}: {writer.name} {seconds[writer.name][-1]:.2f} s")
         return [_line(writer, bench.writers, seconds, rows) for writer in bench.writers]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _line(writer: Writer, writers: list[Writer], seconds: dict[str, list[float]], rows: int) -> Line:

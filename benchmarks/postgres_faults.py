@@ -134,7 +134,12 @@ def measure() -> list[Outcome]:
     try:
         with postgres_server({"fsync": "off"}) as server:
             os.environ[URL] = server.url
-            return [_suffer(spark, server, fault, sink) for fault in FAULTS for sink in ("surestart", "jdbc")]
+            outcomes = []
+            for fault in FAULTS:
+                for sink in ("surestart", "jdbc"):
+                    outcomes.append(_suffer(spark, server, fault, sink))
+                    print(f"{fault.name}, {sink}: {_cell(outcomes[-1])}", file=sys.stderr, flush=True)
+            return outcomes
     finally:
         spark.stop()
 
@@ -142,17 +147,17 @@ def measure() -> list[Outcome]:
 def table(outcomes: list[Outcome]) -> str:
     lines = [f"{'fault':<36}{'PostgresSink lost/doubled':>28}{'df.write.jdbc lost/doubled':>28}"]
     for fault in FAULTS:
-        cells = {
-            one.sink: f"{one.lost:,} / {one.doubled:,}{', stuck' if one.stuck else ''}"
-            for one in outcomes
-            if one.fault == fault
-        }
+        cells = {one.sink: _cell(one) for one in outcomes if one.fault == fault}
         lines.append(f"{fault.name:<36}{cells['surestart']:>28}{cells['jdbc']:>28}")
     for sink in ("surestart", "jdbc"):
         mine = [outcome for outcome in outcomes if outcome.sink == sink]
         wrong = sum(1 for outcome in mine if _is_wrong(outcome))
         lines.append(f"{sink}: wrong after {wrong} of {len(mine)} faults")
     return "\n".join(lines)
+
+
+def _cell(outcome: Outcome) -> str:
+    return f"{outcome.lost:,} / {outcome.doubled:,}{', stuck' if outcome.stuck else ''}"
 
 
 def _is_wrong(outcome: Outcome) -> bool:
