@@ -33,6 +33,8 @@ RUNS_BEFORE = 300
 
 
 def main() -> int:
+    # A line at a time, also into a file: what was measured is there when the rest takes too long.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
     rows = int(sys.argv[2]) if len(sys.argv) > 2 else 20_000
     with tempfile.TemporaryDirectory() as folder:

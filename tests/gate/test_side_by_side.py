@@ -22,6 +22,8 @@ from surestart.runner import BatchProgress, StageFailed, processing_time, run_st
 from surestart.stage import Stage
 from tests.foundation.rows import account, land, run_all
 
+# What is watched here never ends by itself.
+pytestmark = pytest.mark.timeout(150)
 EVERY_SECOND = processing_time("1 seconds")
 
 
@@ -42,7 +44,7 @@ def no_claims(environment: Environment) -> bool:
 def failing(rows: Any) -> Any:
     from pyspark.sql import functions as F
 
-    return rows.withColumn("value", F.raise_error(F.lit("the sensor is on fire")).cast("binary"))
+    return rows.withColumn("payload", F.raise_error(F.lit("the sensor is on fire")).cast("binary"))
 
 
 def break_stage(number: int) -> list[Stage]:
