@@ -108,6 +108,7 @@ def make_session(line: str) -> Any:
 
     from surestart.jars import resolve_jars
     from surestart.java import find_java, launcher_home
+    from surestart.settings import EVERYWHERE, pairs
 
     jars = resolve_jars((LINES[line].delta,))
     os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
@@ -125,8 +126,8 @@ def make_session(line: str) -> Any:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.warehouse.dir": str(HOME / line / "warehouse"),
+        **pairs(EVERYWHERE),
         **THRIFTY,
     }
     builder = SparkSession.builder.master("local[2]").appName(f"calibrate {line}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.diagnosis.restart_lab import THRIFTY
 
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.diagnosis.finding import Severity
@@ -18,6 +19,12 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def thrifty(spark: SparkSession) -> Iterator[None]:
+    with applied(spark, THRIFTY):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from restart_lab import THRIFTY
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
@@ -79,7 +80,7 @@ class ConstantAppend:
 @pytest.fixture(scope="module", autouse=True)
 def production_settings(spark: SparkSession) -> Iterator[None]:
     """The settings that a run of ours sets; one of them makes these small commits five times as quick."""
-    with applied(spark, pairs(EVERYWHERE)):
+    with applied(spark, {**pairs(EVERYWHERE), **THRIFTY}):
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -299,3 +300,14 @@ def test_the_clock_of_a_topic_is_said_before_unread_records_expire() -> None:
     assert found.code == "SOURCE_RETENTION_CLOCK"
     assert "12 h 0 min from now" in found.meaning
     assert find_kafka_expiry(source, evidence, 0, NOW, COMMANDS, NOW + 5 * DAY) == (), "nothing unread, nothing lost"
+
+
+def test_every_kafka_finding_has_its_section_and_a_test_that_provokes_it() -> None:
+    root = Path(__file__).parents[2]
+    codes = set(re.findall(r'"(KAFKA_[A-Z_]+)"', (root / "src/surestart/sources/kafka_findings.py").read_text()))
+    sections = set(re.findall(r"^### ([A-Z_]+)$", (root / "docs/findings.md").read_text(), re.M))
+    tests = "".join(path.read_text() for path in (root / "tests/kafka").glob("test_*.py"))
+
+    assert len(codes) >= 8
+    assert codes - sections == set()
+    assert {code for code in codes if f'"{code}"' not in tests} == set()

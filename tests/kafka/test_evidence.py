@@ -81,4 +81,4 @@ def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_s
     assert nowhere in error.value.what
     assert "within 1 s" in error.value.what
     found = inspect_kafka_start(KafkaSource(nowhere, "sensor"), read_checkpoint(str(tmp_path)), timeout_seconds=1)
-    assert [finding.severity for finding in found] == [Severity.CANNOT_TELL]
+    assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL)]
