@@ -7,14 +7,18 @@ before would hide that the next one does not define it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from html import unescape
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
+
+from tests.report.pages import Element, read_page
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -47,6 +51,18 @@ def running_kernel(folder: Path, variables: Mapping[str, str]) -> Iterator[Noteb
     )
     with client.setup_kernel(cwd=str(folder), env={**os.environ, **variables}):
         yield NotebookKernel(client)
+
+
+def set_widgets(kernel: NotebookKernel, **values: str) -> None:
+    """The kernel's notebooks find these values in their widgets."""
+    code = "".join(f"os.environ['SURESTART_{name.upper()}'] = {value!r}\n" for name, value in values.items())
+    kernel.run_code(f"import os\n{code}")
+
+
+def page_in(shown: str) -> Element:
+    """The one page that was shown below a cell."""
+    (source,) = re.findall(r'srcdoc="([^"]*)"', shown)
+    return read_page(unescape(source))
 
 
 def text_of(notebook: NotebookNode) -> str:

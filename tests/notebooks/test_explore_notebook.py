@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from html import unescape
 from pathlib import Path
 
 import pytest
 from nbclient.exceptions import CellExecutionError
-from notebook_kernel import NotebookKernel, running_kernel, text_of
-from tests.report.checkpoints import make_busy, make_hostile, make_table
-from tests.report.pages import Element, read_page
 
 from surestart.errors import UsageError
 from surestart.exploration import batch_rows, explore, read_rows
 from surestart.stage import Pipeline
+from tests.notebooks.notebook_kernel import page_in, running_kernel, set_widgets, text_of
+from tests.report.checkpoints import make_busy, make_hostile, make_table
+from tests.report.pages import read_page
 
 NOTEBOOK = "04_explore_checkpoints.ipynb"
 
@@ -37,16 +36,6 @@ def kernel(root: Path, tmp_path_factory: pytest.TempPathFactory):
     variables = {f"SURESTART_{name.upper()}": value for name, value in widgets.items()}
     with running_kernel(tmp_path_factory.mktemp("elsewhere"), variables) as kernel:
         yield kernel
-
-
-def set_widgets(kernel: NotebookKernel, **values: str) -> None:
-    for name, value in values.items():
-        kernel.run_code(f"import os; os.environ['SURESTART_{name.upper()}'] = {value!r}")
-
-
-def page_in(shown: str) -> Element:
-    (source,) = re.findall(r'srcdoc="([^"]*)"', shown)
-    return read_page(unescape(source))
 
 
 def files_below(root: Path) -> dict[str, tuple[int, int]]:

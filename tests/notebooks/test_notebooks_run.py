@@ -6,39 +6,17 @@ from pathlib import Path
 
 import pytest
 from nbclient.exceptions import CellExecutionError
-from notebook_kernel import NotebookKernel, running_kernel, text_of
 
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import PIPELINE
 from surestart.deltalog.log import read_delta_log
-from surestart.environment import Environment, environment_from_settings
+from surestart.environment import Environment
+from tests.foundation.rows import TABLES
+from tests.notebooks.conftest import READINGS, STAGES
+from tests.notebooks.notebook_kernel import text_of
 
 # The JVM starts and compiles inside the first fixture; on a busy machine that alone took 219 s.
 pytestmark = pytest.mark.timeout(600)
-
-READINGS = 3_000
-STAGES = ("01_raw_ingest.ipynb", "02_deserialize.ipynb", "03_merge_gold.ipynb")
-TABLES = ("sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> Environment:
-    root = tmp_path_factory.mktemp("notebooks")
-    return environment_from_settings("local", PIPELINE.name, {"root": str(root)}, environ={})
-
-
-@pytest.fixture(scope="module")
-def kernel(environment, tmp_path_factory):
-    widgets = {"root": environment.root, "readings": str(READINGS), "environment": "local", "catalog": "", "schema": ""}
-    variables = {f"SURESTART_{name.upper()}": value for name, value in widgets.items()}
-    with running_kernel(tmp_path_factory.mktemp("elsewhere"), variables) as kernel:
-        yield kernel
-
-
-@pytest.fixture(scope="module")
-def first(kernel: NotebookKernel) -> dict[str, str]:
-    """What each notebook showed in its first run, all three run in order."""
-    return {name: text_of(kernel.run(name)) for name in STAGES}
 
 
 def versions(environment: Environment) -> dict[str, int]:

@@ -123,7 +123,6 @@ def _places(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup | Non
         limit=limits.rows,
         text_limit=limits.text,
         left_out="files or partitions",
-        style="names",
     )
 
 
@@ -148,5 +147,4 @@ def _gaps(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup | None:
         limit=limits.rows,
         text_limit=limits.text,
         left_out="gaps",
-        style="names",
     )

@@ -1,0 +1,123 @@
+"""What the remedy notebook refuses before anything is asked of Spark: no session is there, and none is missed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import PIPELINE
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import Refused, SurestartError, UsageError
+from surestart.remedies.journal import FINISHED
+from surestart.remedies.plan import Plan, digest_of, environment_facts
+from surestart.remedies.stored_plans import plans_folder, store_plan
+from surestart.remedy_notebook import Remedied, read_options, remedy
+from tests.report.plans import make_certificate, make_journal, make_plan
+
+APPLY = {"stage": "raw-ingest", "remedy": "reset", "options": "", "mode": "apply", "digest": ""}
+
+
+@pytest.fixture
+def environment(tmp_path) -> Environment:
+    return environment_from_settings("local", "sensor", {"root": str(tmp_path / "root")}, environ={})
+
+
+@pytest.fixture
+def plan(environment: Environment) -> Plan:
+    made = make_plan(environment=environment_facts(environment))
+    store_plan(environment, made)
+    return made
+
+
+def ask(environment: Environment, **widgets: str) -> Any:
+    settings = {"environment": "local", "root": environment.root, "source": "files", **APPLY, **widgets}
+    return remedy(PIPELINE, settings, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["apply", "undo"])
+@pytest.mark.parametrize("digest", ["", "abc", "../../plan", "z" * 64, "*" * 12])
+def test_without_a_digest_nothing_is_done(environment, plan, mode: str, digest: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        ask(environment, mode=mode, digest=digest)
+
+    assert refusal.value.code == "DigestMissing"
+    assert "Next: set mode to plan" in str(refusal.value)
+    assert refusal.value.do_not
+
+
+def test_a_digest_that_no_plan_has_is_refused(environment, plan) -> None:
+    for given in ({"digest": "0" * 64}, {"digest": plan.digest, "mode": "undo"}):
+        with pytest.raises(UsageError) as refusal:
+            ask(environment, **given)
+        assert refusal.value.code == "PlanNotFound"
+    elsewhere = replace(environment, root=environment.root + "2", checkpoint_root=environment.root + "2/checkpoints")
+    with pytest.raises(UsageError, match="names 0 plans in"):
+        ask(elsewhere, digest=plan.digest)
+
+
+def test_a_plan_that_was_edited_swapped_or_given_its_new_digest_is_refused(environment, plan) -> None:
+    file = plans_folder(environment) / f"{plan.digest}.json"
+    body = {**json.loads(plan.as_json()), "loss": 7}
+    other = make_plan(environment=environment_facts(environment), created_at=1)
+    for spoiled in (json.dumps(body), json.dumps({**body, "digest": digest_of(body)}), other.as_json()):
+        file.write_text(spoiled)
+        with pytest.raises(Refused) as refusal:
+            ask(environment, digest=plan.digest)
+        assert refusal.value.code == "PlanEdited"
+    for broken in ("", "{", '{"schema_version": 1, "digest": 7}', "[]", "\x00"):
+        file.write_text(broken)
+        with pytest.raises(SurestartError):
+            ask(environment, digest=plan.digest)
+
+
+@pytest.mark.parametrize("given", [{"stage": "merge-gold"}, {"remedy": "replay"}])
+def test_a_digest_of_another_stage_or_remedy_is_refused(environment, plan, given: dict) -> None:
+    with pytest.raises(Refused) as refusal:
+        ask(environment, digest=plan.digest, **given)
+
+    assert refusal.value.code == "DigestOfAnotherPlan"
+    assert "a reset of raw-ingest" in refusal.value.what
+
+
+def test_settings_that_contradict_the_plan_are_refused(environment, plan) -> None:
+    with pytest.raises(UsageError, match="source='kafka' was given, the plan was made with 'files'"):
+        ask(environment, digest=plan.digest, source="kafka", bootstrap="127.0.0.1:1", topic="sensor")
+
+
+def test_a_mode_that_a_job_parameter_brought_is_refused(environment, plan) -> None:
+    with pytest.raises(UsageError, match="mode 'now' is not one of plan, apply, undo"):
+        ask(environment, mode="now", digest=plan.digest)
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["--root /x", "-e prod", "--pipeline other", "-o plan.json", "--html x", "--json", "--set source=kafka",
+     "--set root=/x", "--set checkpoint_root=/x", "--set digest=1", "--nothing-known", "deserialize", "'", "-h"],
+)  # fmt: skip
+def test_options_that_name_another_place_or_nothing_known_are_refused(environment, options: str) -> None:
+    with pytest.raises(UsageError, match="the widget 'options'"):
+        ask(environment, mode="plan", options=options)
+    assert not plans_folder(environment).exists()
+
+
+def test_options_are_those_of_the_command_line() -> None:
+    args = read_options("replay", "deserialize", '--from-positions \'{"sensor": {"0": 12}}\' --no-run --set readings=9')
+
+    assert (args.remedy, args.stage, args.no_run, args.set) == ("replay", "deserialize", True, ["readings=9"])
+    assert args.from_positions == '{"sensor": {"0": 12}}'
+
+
+@pytest.mark.parametrize(("counts", "raises"), [({}, False), ({"lost": 3}, True), ({"undecided": 1}, True)])
+def test_a_count_that_is_not_exact_fails_the_run(counts: dict, raises: bool) -> None:
+    plan = make_plan()
+    done = Remedied(plan, "", "", make_journal(plan, FINISHED, make_certificate(**counts)))
+    if not raises:
+        done.check_counted()
+        Remedied(plan, "", "").check_counted()
+        return
+    with pytest.raises(SurestartError, match="after the reset of local/sensor-raw-ingest") as refusal:
+        done.check_counted()
+    assert refusal.value.next.startswith("surestart ")
