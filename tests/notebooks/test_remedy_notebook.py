@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+import yaml
 
 from sensor_pipeline.stages import PIPELINE
 from surestart.environment import Environment, environment_from_settings
@@ -121,3 +125,25 @@ def test_a_count_that_is_not_exact_fails_the_run(counts: dict, raises: bool) -> 
     with pytest.raises(SurestartError, match="after the reset of local/sensor-raw-ingest") as refusal:
         done.check_counted()
     assert refusal.value.next.startswith("surestart ")
+
+
+def test_every_parameter_of_the_job_is_a_widget_of_the_notebook_with_the_same_default() -> None:
+    """A parameter without a widget would be dropped in silence."""
+    root = Path(__file__).parents[2]
+    job = yaml.safe_load((root / "resources/sensor_reset.job.yml").read_text())["resources"]["jobs"]["sensor_reset"]
+    (task,) = job["tasks"]
+    notebook = nbformat.read(root / "notebooks/05_reset.ipynb", as_version=4)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    widgets = {
+        ast.literal_eval(call.args[0]): ast.literal_eval(call.args[1])
+        for call in calls
+        if ast.unparse(call.func) == "notebook.Widget"
+    }
+    parameters = {entry["name"]: entry["default"] for entry in job["parameters"]}
+
+    assert task["notebook_task"]["notebook_path"].endswith("notebooks/05_reset.ipynb")
+    assert parameters == {name: widgets[name] for name in ("stage", "remedy", "options", "mode", "digest")}
+    assert set(task["notebook_task"]["base_parameters"]) == {"environment", "catalog", "schema", *widgets} - set(
+        parameters
+    )
