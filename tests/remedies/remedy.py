@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.remedies.apply import Applied, apply_plan
@@ -17,7 +16,7 @@ from surestart.remedies.plan_replay import From, plan_replay
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
 from surestart.remedies.undo import undo_remedy
-from tests.foundation.rows import TABLES, account, run_all, table_rows
+from tests.foundation.rows import TABLES, account, land, run_all, table_rows
 
 SETTINGS = {"max_files_per_trigger": "2"}
 
@@ -63,9 +62,6 @@ def assert_exact(environment: Environment) -> None:
     assert found.raw == found.produced
 
 
-def land_more(environment: Environment, name: str, seed: int = 7, readings: int = 20) -> None:
-    """Files that arrive later, under names of their own."""
-    apart = Path(environment.root) / f"apart-{name}"
-    write_files(apart, Path(environment.root) / f"truth-{name}.json", readings, per_file=10, seed=seed)
-    for file in sorted(apart.iterdir()):
-        file.rename(Path(environment.landing) / f"{name}-{file.name}")
+def land_more(environment: Environment, readings: int = 20) -> None:
+    """Files that arrive later: new readings, and corrections of old ones."""
+    land(environment, readings, per_file=10)

@@ -17,7 +17,7 @@ def test_a_reset_stage_brings_every_row_again_once(spark: Any, stood: Environmen
     before = contents(spark, stood)
     plan = reset(spark, stood, stage)
     apply(spark, stood, plan)
-    land_more(stood, "later")
+    land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)
     after = contents(spark, stood)
@@ -34,7 +34,7 @@ def test_an_undone_reset_leaves_what_was_there_and_goes_on(
     plan = reset(spark, stood, stage)
     apply(spark, stood, plan)
     if ran:
-        land_more(stood, "between", seed=8)
+        land_more(stood)
         run_stages(spark, stood)
     undo(spark, stood, plan)
     found = contents(spark, stood)
@@ -42,6 +42,6 @@ def test_an_undone_reset_leaves_what_was_there_and_goes_on(
     assert not touched
     tables = [name for one in plan.world.values() for name in one["tables"]]
     assert {name: found[name] == before[name] for name in tables} == dict.fromkeys(tables, True)
-    land_more(stood, "later")
+    land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)

@@ -71,12 +71,24 @@ def diagnose_acceptance(
     now: int,
     environment: str = "",
     commands: Commands | None = None,
+    settled: Mapping[str, int] | None = None,
 ) -> tuple[SinkAcceptance, ...]:
-    """One answer for each declared sink; evidence by the sink's target."""
+    """One answer for each declared sink; evidence by the sink's target. settled: target -> the version at which the
+    stage's newest remedy left the table, with a begin that fits its rows."""
     commands = commands or Commands(declaration.stage, environment)
     missing = SinkEvidence("", complete=False, problem="it was not asked")
     return tuple(
-        _judge(_Case(declaration, sink, next_batch, evidence.get(sink.target, missing), now, commands))
+        _judge(
+            _Case(
+                declaration,
+                sink,
+                next_batch,
+                evidence.get(sink.target, missing),
+                now,
+                commands,
+                (settled or {}).get(sink.target),
+            )
+        )
         for sink in declaration.sinks
     )
 
@@ -89,6 +101,7 @@ class _Case:
     evidence: SinkEvidence
     now: int
     commands: Commands
+    settled: int | None = None
 
     def answer(self, acceptance: Acceptance, detail: str, *findings: Finding, **more: object) -> SinkAcceptance:
         result = SinkAcceptance(self.sink, acceptance, detail, self.next.batch, findings=findings)
@@ -223,6 +236,8 @@ def _judge_fresh(case: _Case, others: dict[str, int]) -> SinkAcceptance:
     sink, evidence, commands = case.sink, case.evidence, case.commands
     if evidence.has_rows is False:
         return case.answer(Acceptance.ACCEPTS, "is empty: everything is read again into it")
+    if _is_as_a_remedy_left_it(case):
+        return case.answer(Acceptance.ACCEPTS, "is as the newest remedy left it: the stage begins behind its rows")
     if not others and _all_rows_are_of_other_queries(case):
         return case.answer(Acceptance.ACCEPTS, "holds rows of other queries only")
     explicit = [
@@ -306,6 +321,17 @@ def _superseded(case: _Case) -> str:
         if not mark and case.sink.kind == "delta-builtin" and commit.query_id and case.app_id not in app_ids(commit):
             return commit.query_id
     return ""
+
+
+def _is_as_a_remedy_left_it(case: _Case) -> bool:
+    """No stream of this query has written since the remedy. If one has, its checkpoint is another one than this."""
+    if case.settled is None:
+        return False
+    later = [commit for commit in case.evidence.commits if commit.version > case.settled]
+    return not any(
+        commit.mark and commit.mark.query == case.declaration.query and is_query_id(commit.mark.query_id)
+        for commit in later
+    )
 
 
 def _all_rows_are_of_other_queries(case: _Case) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import Checkpoint
@@ -32,6 +33,7 @@ def ask_stage(
     history: Iterable[Mapping[str, object]] = (),
     recorded_topic_id: str = "",
     options: str = "",
+    settled: Mapping[str, int] | None = None,
 ) -> Diagnosis:
     """What a start of this stage would do now. Reads only; `sinks` and `sources` as in `read_stage`."""
     asked_at = now if now is not None else int(time.time() * 1000)
@@ -52,10 +54,23 @@ def ask_stage(
         sources=sources,
         ask_kafka=kafka,
         history=history,
+        settled=find_settled(environment, stage) if settled is None else settled,
     )
     return diagnose(
         evidence, environment=environment.name, spark=spark or installed_line(), now=asked_at, commands=commands
     )
+
+
+def find_settled(environment: Environment, stage: Stage) -> dict[str, int]:
+    """Where the newest remedy left the stage's tables; nothing where its journal is in a catalog and no session is at
+    hand: then the answer about a begin after a remedy errs on the careful side."""
+    if not environment.root:
+        return {}
+    from surestart.remedies.journal import TABLE, read_journals, settled_tables
+
+    if not (Path(environment.table(TABLE).path) / "_delta_log").is_dir() and "://" not in environment.root:
+        return {}
+    return settled_tables(environment, read_journals(environment), stage.name)
 
 
 def installed_line() -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from surestart.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
 from surestart.checkpoint.storage import Storage, open_storage
@@ -46,13 +46,15 @@ _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Accep
 @dataclass(frozen=True)
 class Evidence:
     """What was read for one stage. sinks by target; sources in the declaration's order; for Kafka, findings that its
-    own room has made of the cluster's answers. history: former runs, oldest first, as plain values."""
+    own room has made of the cluster's answers. history: former runs, oldest first, as plain values. settled: target ->
+    the version at which the newest remedy left it."""
 
     declaration: StageDeclaration
     checkpoint: Checkpoint
     sinks: Mapping[str, SinkEvidence]
     sources: tuple[SourceEvidence, ...] = ()
     history: tuple[Mapping[str, object], ...] = ()
+    settled: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ def read_stage(
     sources: Mapping[str, DeltaSourceEvidence] | None = None,
     history: Iterable[Mapping[str, object]] = (),
     storage: Storage | None = None,
+    settled: Mapping[str, int] | None = None,
 ) -> Evidence:
     """Everything that plain reads can tell. `sinks` and `sources` hold, by target, what a session or a database has
     answered already; `ask_kafka` is called for each Kafka source."""
@@ -164,6 +167,7 @@ def read_stage(
             for index, source in enumerate(declaration.sources)
         ),
         history=tuple(history),
+        settled=settled or {},
     )
 
 
@@ -200,7 +204,9 @@ def _judge_sinks(evidence: Evidence, start: NextStart, commands: Commands, now: 
         # Which batch comes next, or under which id, is not known: any answer would be a guess.
         why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
         return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
-    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence.sinks, now, commands=commands)
+    return diagnose_acceptance(
+        declaration, next_batch_of(checkpoint), evidence.sinks, now, commands=commands, settled=evidence.settled
+    )
 
 
 def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> list[Finding]:

@@ -14,11 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from surestart.deltalog import Commit, DeltaLog, HistoryEvidence, Transaction
+from surestart.deltalog.actions import integer
 from surestart.errors import SurestartError
 
 LOG = "delta log"
 HISTORY = "table history"
 LEDGER = "ledger"
+# What the undo of a remedy writes into its RESTORE: surestart.remedies.commit_once.
+_UNDO_NOTE = '"step":"undo:clear:'
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -99,7 +102,7 @@ def evidence_from_log(log: DeltaLog, commits: Iterable[Commit] = (), has_rows: b
         transactions=log.transactions,
         complete=not log.catalog_managed,
         sees_newest=not log.catalog_managed,
-        commits=tuple(commits) or log.commits,
+        commits=without_undone(tuple(commits) or log.commits),
         has_rows=has_rows,
         retention=log.transaction_retention,
         retention_text=log.properties.get("delta.setTransactionRetentionDuration", ""),
@@ -119,7 +122,7 @@ def evidence_from_history(
         exists=bool(history.commits),
         transactions=history.transactions,
         complete=history.complete,
-        commits=history.commits,
+        commits=without_undone(history.commits),
         has_rows=has_rows,
         retention=duration(text),
         retention_text=text,
@@ -160,6 +163,19 @@ def batch_of(commit: Commit, app_id: str) -> int | None:
         if name == app_id:
             return version
     return commit.batch_id if app_id in app_ids(commit) else None
+
+
+def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
+    """The commits without those that the undo of a remedy took back, its own RESTORE included: the table is what it was
+    before them."""
+    standing: list[Commit] = []
+    for commit in commits:
+        version = integer(commit.parameters.get("version")) if commit.operation == "RESTORE" else None
+        if version is not None and _UNDO_NOTE in commit.user_metadata.replace(" ", ""):
+            standing = [one for one in standing if one.version <= version]
+        else:
+            standing.append(commit)
+    return tuple(standing)
 
 
 def is_query_id(text: str) -> bool:

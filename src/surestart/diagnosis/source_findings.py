@@ -10,6 +10,7 @@ from surestart.declaration import SourceDeclaration
 from surestart.deltalog import Commit
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.sink_evidence import without_undone
 from surestart.diagnosis.source_evidence import (
     DeltaSourceEvidence,
     FileSourceEvidence,
@@ -98,7 +99,7 @@ def _find_in_log(
         ]
     # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
     begun = position.initial_snapshot or position.index >= 0
-    pending = [commit for commit in evidence.pending if commit.version >= first + begun]
+    pending = [commit for commit in without_undone(evidence.pending) if commit.version >= first + begun]
     return [
         *_find_changes(source, pending, commands),
         *_find_schema_change(source, evidence, commands),

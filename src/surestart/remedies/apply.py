@@ -76,33 +76,56 @@ def apply_plan(
             next=f"surestart doctor {plan.stage} -e {environment.name} {options_of(environment)}".rstrip(),
             code="NothingToApply",
         )
-    journals = read_journals(environment, spark)
-    journal = next((one for one in journals if one.digest == plan.digest), None)
+    journal = look_up(spark, environment, plan)
     if journal is not None and journal.state == FINISHED:
         return Applied(ALREADY, journal, journal.facts("certify") or None)
-    if journal is not None and journal.state in (UNDOING, WITHDRAWN):
-        raise _withdrawn(plan, journal)
-    for other in journals:
-        if other.is_open and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
-            raise half_way(other, plan.queries[0], environment, options_of(environment))
     if journal is None:
         check_world(spark, chain, plan)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
     run = Running(spark, environment, chain, plan, journal or Journal(()), say)
-    if journal is None or journal.is_open:
+    if journal is None or journal.state == BEGUN:
         with claimed(run):
             reach("remedy.after_claim")
+            # Everything again, now that no stage and no other remedy can move it.
+            journal = look_up(spark, environment, plan)
             if journal is None:
-                # The world again, now that no stage can move it.
                 check_world(spark, chain, plan)
                 run = begin(run)
+                refuse_new_owners(run)
+            elif journal.state != BEGUN:
+                raise _another_applies(plan)
+            else:
+                run = replace(run, journal=journal)
             run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
             run = _enter(run, RELEASED, RELEASE)
         reach("remedy.released")
     run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
     run = _enter(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
+
+
+def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journal | None:
+    """The plan's own journal, if it was ever begun; raises when it was undone or another remedy stands half-way."""
+    journals = read_journals(environment, spark)
+    for other in journals:
+        if other.is_open and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
+            raise half_way(other, plan.queries[0], environment, options_of(environment))
+    journal = next((one for one in journals if one.digest == plan.digest), None)
+    if journal is not None and journal.state in (UNDOING, WITHDRAWN):
+        raise _withdrawn(plan, journal)
+    return journal
+
+
+def refuse_new_owners(run: Running) -> None:
+    """Where claims are rows of a table, a stage may have claimed its query while the remedy began: both have written,
+    and both look again. Raises with nothing changed but the journal, which an undo closes."""
+    if claims_folder(run.environment) is not None or run.plan.remedy == "backfill":
+        return
+    for name in run.plan.touched:
+        record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
+        commands = Commands(name, run.environment.name, options_of(run.environment))
+        refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
 
 
 def begin(run: Running) -> Running:
@@ -218,6 +241,15 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
             next=f"surestart apply plan.json --confirm {plan.target}",
             code="NotConfirmed",
         )
+
+
+def _another_applies(plan: Plan) -> SurestartError:
+    return Refused(
+        f"the plan {plan.digest[:12]} was carried on by another process meanwhile",
+        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
+        next=f"surestart apply {plan.digest[:12]}",
+        code="JournalOfAnother",
+    )
 
 
 def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:

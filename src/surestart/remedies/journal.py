@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.deltalog import read_history
 from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Environment
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, Refused
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 
@@ -32,7 +32,7 @@ BEGUN, DONE, RELEASED, FINISHED = "begun", "done", "released", "finished"
 UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
 # The journal is what an undo stands on, so its log is kept; the commits alone are read, newest first.
 _PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days", "delta.checkpointInterval": "100"}
-_COMMITS = 2000
+_COMMITS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Half-way: no stage that it touches may start."""
-        return self.state in (BEGUN, UNDOING)
+        """Half-way: no stage that it touches may start. A backfill stops nobody."""
+        return self.state in (BEGUN, UNDOING) and self.first.remedy != "backfill"
 
     @property
     def done(self) -> frozenset[str]:
@@ -115,7 +115,7 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
     kinds = {"number": "INT", "at": "BIGINT"}
     columns = ", ".join(f"CAST(:{name} AS {kinds.get(name, 'STRING')}) AS {name}" for name in values)
     with applied(spark, pairs(EVERYWHERE)):
-        writer = (
+        written = (
             spark.sql(f"SELECT {columns}", args=values)
             .coalesce(1)
             .write.format("delta")
@@ -126,9 +126,19 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
             .option("userMetadata", json.dumps({NOTE: asdict(entry)}))
         )
         if table.path:
-            writer.save(table.path)
+            written.save(table.path)
         else:
-            writer.saveAsTable(table.sql)
+            written.saveAsTable(table.sql)
+    journal = next((one for one in read_journals(environment, spark) if one.digest == entry.digest), None)
+    wanted = json.dumps(asdict(entry), sort_keys=True)
+    if journal is None or all(json.dumps(asdict(one), sort_keys=True) != wanted for one in journal.entries):
+        # Delta has dropped it without a word: another process of the same plan has written this number.
+        raise Refused(
+            f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
+            meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
+            next=f"surestart apply {entry.digest[:12]}  # once the other has ended",
+            code="JournalOfAnother",
+        )
 
 
 def now() -> int:
@@ -136,7 +146,8 @@ def now() -> int:
 
 
 def read_journals(environment: Environment, spark: SparkSession | None = None) -> tuple[Journal, ...]:
-    """Every remedy of the environment, oldest first. Raises CannotTell where there is a journal that cannot be read."""
+    """Every remedy of the environment, in the order in which they began. Raises CannotTell where there is a journal
+    that cannot be read."""
     table = environment.table(TABLE)
     if table.path:
         try:
@@ -164,12 +175,31 @@ def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
     return next((journal for journal in journals if journal.is_open and query in journal.first.queries), None)
 
 
+def settled_tables(environment: Environment, journals: Iterable[Journal], stage: str) -> dict[str, int]:
+    """Table label -> the version at which the newest remedy that said how this stage begins, or its undo, left it."""
+    newest: tuple[int, Journal, str] | None = None
+    for journal in journals:
+        for entry in journal.entries:
+            if stage in entry.facts.get("starts", {}) and (newest is None or entry.at >= newest[0]):
+                newest = (entry.at, journal, entry.state)
+    if newest is None:
+        return {}
+    _, journal, state = newest
+    found = {}
+    for entry in journal.entries:
+        kind, _, name = entry.step.partition(":")
+        version = entry.facts.get("after" if state == DONE else "version")
+        if kind == "clear" and entry.state == state and type(version) is int:
+            found[environment.table(name).label] = version
+    return found
+
+
 def _collect(entries: Iterable[Entry]) -> tuple[Journal, ...]:
     by_digest: dict[str, list[Entry]] = {}
     for entry in entries:
         by_digest.setdefault(entry.digest, []).append(entry)
     journals = [Journal(tuple(sorted(found, key=lambda entry: entry.number))) for found in by_digest.values()]
-    return tuple(sorted(journals, key=lambda journal: journal.first.at))
+    return tuple(journals)
 
 
 def _read_entry(note: str) -> Entry | None:

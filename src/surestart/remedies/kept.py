@@ -32,6 +32,7 @@ class KeptRule:
               all-of      what `held` held at these versions, up to the highest offset of each partition
               processed   of the rows of `given` below `within`, those before the first that `held` has not
     held, given   table name -> version
+    capped        the same tables' versions now, where `held` is an older one: no more stays than is there
     within        marks of the stage above: its rows from there on are removed too
     at_most       source -> partition -> first offset to read again, where somebody has named it
     at_least      source -> partition -> mark below which rows stay in any case: the source has them no more
@@ -40,6 +41,7 @@ class KeptRule:
     kind: str
     held: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
+    capped: Mapping[str, int] = field(default_factory=dict)
     within: Mapping[str, Any] | None = None
     at_most: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     at_least: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -63,6 +65,11 @@ def find_kept(spark: SparkSession, environment: Environment, rule: KeptRule) -> 
         marks = spark.createDataFrame([], COLUMNS)
     elif rule.kind == ALL_OF:
         marks = _highest(_positions(spark, environment, rule.held))
+        if rule.capped:
+            there = _highest(_positions(spark, environment, rule.capped)).withColumnRenamed("below", "named")
+            marks = marks.join(there, ["source", "partition"]).select(
+                "source", "partition", F.least("below", "named").alias("below")
+            )
     elif rule.kind == PROCESSED:
         marks = _processed(spark, environment, rule)
     else:

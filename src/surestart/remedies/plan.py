@@ -77,9 +77,7 @@ class Plan:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """Those that may not start meanwhile. A backfill stops nobody."""
-        stages = () if self.remedy == "backfill" else self.touched
-        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in stages)
+        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in self.touched)
 
     def as_json(self) -> str:
         body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **asdict(self)}

@@ -19,6 +19,7 @@ from surestart.checkpoint.positions import DeltaPosition
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.deltalog import history_evidence, read_history
 from surestart.deltalog.commit import Commit
+from surestart.diagnosis.sink_evidence import is_query_id, without_undone
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, UsageError
 from surestart.remedies.chain import Chain, Link
@@ -80,14 +81,16 @@ def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[s
 def _before(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str]:
     if link.keyed:
         return _before_keyed(spark, link, begin)
-    versions, batch = {}, begin.batch
+    versions, there, batch = {}, {}, begin.batch
+    identity = read_checkpoint(link.checkpoint, entries=1).query_id or ""
     for output in link.outputs:
-        first = _first_commit(spark, link, output.table, begin)
+        first = _first_commit(spark, link, output.table, begin, identity)
         facts = read_table_facts(spark, output.table)
+        there[output.table.name] = facts.version
         versions[output.table.name] = facts.version if first is None else first.version - 1
         batch = batch if first is None else first.batch_id
     if link.input is None:
-        return KeptRule(ALL_OF, held=versions), f"Read again from batch {batch} on."
+        return KeptRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
     given = {link.input.name: read_table_facts(spark, link.input).version}
     return KeptRule(PROCESSED, held=versions, given=given), f"Read again from batch {batch} on."
 
@@ -98,7 +101,8 @@ def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRul
     checkpoint = read_checkpoint(link.checkpoint)
     batch = begin.batch
     if batch is None:
-        first = _first_commit(spark, link, link.outputs[0].table, begin) if link.outputs else None
+        identity = checkpoint.query_id or ""
+        first = _first_commit(spark, link, link.outputs[0].table, begin, identity) if link.outputs else None
         batch = first.batch_id if first is not None else checkpoint.next_batch
     entry = checkpoint.offsets.get((batch or 0) - 1)
     ends = [source.position for source in getattr(entry, "sources", ())]
@@ -118,13 +122,18 @@ def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRul
     return rule, f"Read again from batch {batch} on."
 
 
-def _first_commit(spark: SparkSession, link: Link, table: Table, begin: From) -> Commit | None:
-    """The first commit of the batch, or the first of a batch at that time or later; of the newest identity."""
+def _first_commit(spark: SparkSession, link: Link, table: Table, begin: From, identity: str) -> Commit | None:
+    """The first commit of the batch, or the first of a batch at that time or later; by the checkpoint's identity, or
+    by the newest where the checkpoint is gone."""
     commits = _history(spark, table)
-    own = [commit for commit in commits if commit.mark is not None and commit.mark.query == link.query]
+    own = [
+        commit
+        for commit in without_undone(commits)
+        if commit.mark is not None and commit.mark.query == link.query and is_query_id(commit.query_id)
+    ]
     if begin.time is not None:
         return next((commit for commit in own if (commit.timestamp or 0) >= begin.time), None)
-    newest = own[-1].query_id if own else ""
+    newest = identity or (own[-1].query_id if own else "")
     found = [commit for commit in own if commit.query_id == newest and (commit.batch_id or 0) >= (begin.batch or 0)]
     batches = [commit.batch_id for commit in own if commit.query_id == newest]
     if not batches or (begin.batch or 0) > max(number or 0 for number in batches) + 1:

@@ -78,10 +78,11 @@ def plan_in_place(
         if one.link.name != stage:
             rules[one.link.name] = _rule_below(one, facts, rules, spark)
     steps, effects = _steps(spark, environment, facts, rules)
+    marks = {step.stage: step.arguments["sha256"] for step in steps if step.kind == "keep"}
     for one in facts:
         keeps = rules[one.link.name].kind != NOTHING or bool(rules[one.link.name].at_least)
         below_top = one.link.name != stage
-        starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, spark)}
+        starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
     steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
     if request.run:
         steps += [
@@ -134,8 +135,11 @@ def _input_facts(one: LinkFacts, facts: Sequence[LinkFacts], spark: SparkSession
     return read_table_facts(spark, one.link.input)
 
 
-def _is_caught_up(one: LinkFacts, facts: Sequence[LinkFacts], spark: SparkSession) -> bool:
-    """The stage has committed everything that its input holds: after the clearing there is nothing old left to read."""
+def _is_caught_up(one: LinkFacts, facts: Sequence[LinkFacts], marks: Mapping[str, str], spark: SparkSession) -> bool:
+    """The stage has committed everything that its input holds, and keeps as much of it as the stage above: after the
+    clearing there is nothing old left to read."""
+    if marks.get(one.link.name) != marks.get(one.link.upstream):
+        return False
     if one.checkpoint.in_flight is not None or not one.checkpoint.sources:
         return False
     ends = [source.end for source in one.checkpoint.sources]

@@ -1,11 +1,11 @@
-"""How a stage begins after a remedy: kept in the run history with the remedy, heeded by the runner at every start.
+"""How a stage begins after a remedy: in the journal with the remedy, heeded by the runner at every start.
 
     below       Kafka: the first offset of each partition
     version     Delta: the first version of the input table; None: what the table holds, then what comes
     kept        rows of `surestart_kept` under this digest and stage: positions that are in the output already and are
                 left out of what the source gives
-    skip        after an undo: commits of the input table up to `until` are the undone remedy's own, and rows whose
-                `column` lies in [first, last] were written by it; both are passed over
+    windows     after undos: commits of the input table up to `until` are the undone remedies' own, and rows whose
+                `column` lies in [first, last] were written under them; both are passed over
 
 Spark heeds a start position on a new checkpoint only, and a file source knows none: the positions left out are what
 makes a start exact, whatever the source gives again.
@@ -14,16 +14,14 @@ makes a start exact, whatever the source gives again.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from surestart.checkpoint.positions import DeltaPosition
-from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.registry.read_runs import read_runs
-from surestart.registry.run_record import REMEDY
+from surestart.remedies.journal import DONE, UNDONE, Journal, read_journals
+from surestart.remedies.reach import Reach, read_reach
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source, Stage
@@ -38,26 +36,44 @@ _LITERALS = 200
 
 
 @dataclass(frozen=True)
+class Window:
+    """until: the version of the RESTORE. column "": nothing was written meanwhile."""
+
+    until: int
+    column: str = ""
+    first: int = 0
+    last: int = -1
+
+
+@dataclass(frozen=True)
 class Start:
     digest: str
     stage: str
     below: Mapping[str, int] | None = None
     version: int | None = None
     kept: bool = False
-    skip_column: str = ""
-    skip_first: int = 0
-    skip_last: int = 0
-    skip_until: int | None = None
+    windows: tuple[Window, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def read_start(spark: SparkSession, environment: Environment, query: str) -> Start | None:
-    """How the newest remedy of this query said that it begins; None where there was none."""
-    remedies = [run for run in read_runs(environment, spark) if run.query == query and run.event == REMEDY]
-    body = remedies[-1].declaration.get("start") if remedies else None
-    return Start(**body) if isinstance(body, Mapping) else None
+def parse_start(body: Mapping[str, Any]) -> Start:
+    windows = tuple(Window(**window) for window in body.get("windows") or ())
+    return Start(**{**body, "windows": windows})
+
+
+def find_start(journals: Iterable[Journal], stage: str, before: int | None = None) -> Start | None:
+    """How the newest remedy or undo, or the newest before that time, said that this stage begins; None for none."""
+    starts = [
+        (entry.at, entry.facts["starts"][stage])
+        for journal in journals
+        for entry in journal.entries
+        if (before is None or entry.at < before)
+        and entry.state in (DONE, UNDONE)
+        and stage in entry.facts.get("starts", {})
+    ]
+    return parse_start(max(starts, key=lambda found: found[0])[1]) if starts else None
 
 
 @dataclass(frozen=True)
@@ -69,8 +85,7 @@ class StartedSource:
     checkpoint: str
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
-        held = read_checkpoint(self.checkpoint, entries=1)
-        return _read_from_start(spark, environment, self.source, self.start, held)
+        return _read_from_start(spark, environment, self.source, self.start, read_reach(self.checkpoint))
 
     def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
         return self.source.read_batch(spark, environment)
@@ -81,50 +96,59 @@ class StartedSource:
 
 def after_remedy(spark: SparkSession, environment: Environment, stage: Stage) -> Stage:
     """The stage as its newest remedy lets it begin; the stage itself where there was none."""
-    start = read_start(spark, environment, environment.query_name(stage.name))
+    start = find_start(read_journals(environment, spark), stage.name)
     if start is None:
         return stage
     return replace(stage, source=StartedSource(stage.source, start, environment.checkpoint(stage.name)))
 
 
 def _read_from_start(
-    spark: SparkSession, environment: Environment, source: Source, start: Start, checkpoint: Checkpoint
+    spark: SparkSession, environment: Environment, source: Source, start: Start, reach: Reach
 ) -> DataFrame:
-    passing = _passes_undone_commits(start, checkpoint)
+    windows = [window for window in start.windows if is_before(reach, window.until)]
+    kept = start.kept
     if isinstance(source, KafkaSource) and start.below is not None:
         source = replace(source, starting_offsets=json.dumps(dict(start.below)))
     elif isinstance(source, DeltaSource):
+        # What is added below the marks later, by a backfill of the input, is new to the output.
+        kept = kept and in_first_snapshot(reach)
         options = dict(source.options)
         if start.version is not None:
             options["startingVersion"] = str(start.version)
-        if passing:
+        if windows:
             options["skipChangeCommits"] = "true"
         source = replace(source, options=tuple(options.items()))
-    rows = source.read_stream(spark, environment)
-    return leave_out(spark, environment, start if passing else replace(start, skip_until=None), rows)
+    return leave_out(spark, environment, start, windows, kept, source.read_stream(spark, environment))
 
 
-def _passes_undone_commits(start: Start, checkpoint: Checkpoint) -> bool:
-    """Only until the stream is past them: a change that comes later is somebody else's and has to stop it."""
-    if start.skip_until is None:
-        return False
-    ends = [one.end.version for one in checkpoint.sources if isinstance(one.end, DeltaPosition)]
-    return not ends or min(ends) <= start.skip_until
+def is_before(reach: Reach, version: int) -> bool:
+    """The stage has not committed everything up to that version of its input. A batch in flight does not count: it is
+    run again, and has to pass over the same commits."""
+    return reach.delta is None or reach.delta.version <= version
 
 
-def leave_out(spark: SparkSession, environment: Environment, start: Start, rows: DataFrame) -> DataFrame:
+def in_first_snapshot(reach: Reach) -> bool:
+    return reach.delta is None or reach.delta.initial_snapshot
+
+
+def leave_out(
+    spark: SparkSession,
+    environment: Environment,
+    start: Start,
+    windows: Iterable[Window],
+    kept: bool,
+    rows: DataFrame,
+) -> DataFrame:
     """The rows of the stream without those that the output has already, or that an undone remedy wrote."""
     from pyspark.sql import functions as F
 
-    if start.skip_until is not None:
+    for window in windows:
         # The marker row of an undo has no position.
         rows = rows.where(F.col("source").isNotNull())
-        if start.skip_column:
-            written = F.unix_micros(F.col(start.skip_column))
-            rows = rows.where(~written.between(start.skip_first, start.skip_last))
-    if not start.kept:
-        return rows
-    return without_kept(rows, read_kept(spark, environment, start.digest, start.stage))
+        if window.column:
+            written = F.unix_micros(F.col(window.column))
+            rows = rows.where(~written.between(window.first, window.last))
+    return without_kept(rows, read_kept(spark, environment, start.digest, start.stage)) if kept else rows
 
 
 def read_kept(spark: SparkSession, environment: Environment, digest: str, stage: str) -> DataFrame:

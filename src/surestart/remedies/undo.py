@@ -22,6 +22,8 @@ from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
 from surestart.remedies.running import Running
+from surestart.remedies.steps.clear import check_version
+from surestart.remedies.steps.retire import check_retired
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +84,15 @@ def undo_remedy(
     run = Running(spark, environment, chain, plan, journal, say)
     order = undo_order(plan)
     with claimed(run):
+        # As it is now that nobody else can go on with it.
+        journals = read_journals(environment, spark)
+        journal = next(one for one in journals if one.digest == plan.digest)
+        if journal.state == WITHDRAWN:
+            return journal
+        _refuse_overtaken(journals, journal, environment)
+        run = Running(spark, environment, chain, plan, journal, say)
         if journal.state != UNDOING:
+            check_undo(run)
             run = enter(run, UNDOING, "", order[0].id if order else "")
             reach("remedy.undoing")
         for index, step in enumerate(order):
@@ -101,6 +111,15 @@ def undo_remedy(
     return run.journal
 
 
+def check_undo(run: Running) -> None:
+    """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
+    for step in run.plan.steps:
+        if step.kind == "retire" and step.id in run.journal.done:
+            check_retired(run, step)
+        if step.kind == "clear" and step.id in run.journal.done and step.arguments["version"] >= 0:
+            check_version(run, step)
+
+
 def undo_order(plan: Plan) -> list[Step]:
     """Backwards, but for how the stages go on: that follows from what the tables are by then."""
     back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify")]
@@ -108,12 +127,11 @@ def undo_order(plan: Plan) -> list[Step]:
 
 
 def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environment: Environment) -> None:
+    position = journals.index(journal)
     later = [
         one
-        for one in journals
-        if one.first.at > journal.first.at
-        and one.state != WITHDRAWN
-        and set(one.first.queries) & set(journal.first.queries)
+        for one in journals[position + 1 :]
+        if one.state != WITHDRAWN and set(one.first.queries) & set(journal.first.queries)
     ]
     for one in later:
         if one.is_open:

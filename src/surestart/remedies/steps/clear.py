@@ -9,10 +9,12 @@ nobody brings it again.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from surestart.deltalog import read_active_files
 from surestart.environment import Table
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
@@ -20,6 +22,7 @@ from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.remedies.start import read_kept
 from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_merge import newest_per_key
 from surestart.sinks.delta_table import read_columns, read_table
 from surestart.sinks.identity import USER_METADATA
@@ -66,7 +69,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     if done is None:
         if output.role in (EVERY_ROW, GOOD):
             _add_marker_row(run, step, output.table)
-        with applied(run.spark, {USER_METADATA: note_of(run.digest, undo)}):
+        with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, undo)}):
             run.spark.sql(f"RESTORE TABLE {output.table.sql} TO VERSION AS OF {int(before)}").collect()
         reach("remedy.restore.after_commit")
         done = find_commit(run.spark, output.table, run.digest, undo)
@@ -114,6 +117,23 @@ def _empty_again(run: Running, step: Step, table: Table) -> dict[str, Any]:
     with one_commit(run.spark, run.digest, f"undo:{step.id}"):
         run.spark.sql(f"DELETE FROM {table.sql}").collect()
     return {}
+
+
+def check_version(run: Running, step: Step) -> None:
+    """Raises when a file of the version that an undo restores was deleted (VACUUM)."""
+    _, output = find_output(run, step)
+    if not output.table.path:
+        return  # A catalog hands out no files; its RESTORE says so itself, before it changes anything.
+    version = int(step.arguments["version"])
+    files = read_active_files(output.table.path, version)
+    gone = [file.path for file in files if not file.is_absolute and not (Path(output.table.path) / file.path).exists()]
+    if gone:
+        raise Refused(
+            f"{len(gone)} of {len(files)} files of version {version} of {output.table.name} are deleted (VACUUM)",
+            meaning="The table's former content cannot come back. Nothing was changed.",
+            next=f"surestart plan reset {step.stage} -o plan.json  # rebuilds it from its source",
+            code="UndoTooLate",
+        )
 
 
 def find_output(run: Running, step: Step) -> tuple[Link, Output]:

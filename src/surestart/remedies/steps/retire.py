@@ -46,14 +46,17 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     wanted = step.arguments["manifest"]
     if _complete(aside).exists():
         restoring = aside.with_name(aside.name + ".restoring")
+        found = read_manifest(aside)
+        if found.digest != wanted:
+            raise _differs(str(aside), wanted, found)
         if not restoring.exists():
             if step.id in run.journal.done:
                 move_verified(here, since, None)
             else:
                 # What is left of the original there is in the complete copy.
                 _remove(here, aside)
-            restoring.write_text(wanted, encoding="utf-8")
-        for name, (size, sha) in read_manifest(aside).files.items():
+            _write_marker(restoring, wanted)
+        for name, (size, sha) in found.files.items():
             _copy_verified(aside / name, here / name, size, sha)
             reach("remedy.restore.after_file")
     back = read_manifest(here)
@@ -61,6 +64,18 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
         raise _differs(str(here), wanted, back)
     _forget(aside)
     return {"manifest": back.digest, "since": str(since)}
+
+
+def check_retired(run: Running, step: Step) -> None:
+    """Raises when the retired checkpoint is not there any more, or not as it was."""
+    link = run.chain.link(step.stage)
+    aside = retired_folder(run.environment, link.query, run.digest)
+    wanted = step.arguments["manifest"]
+    if not _complete(aside).exists() and read_manifest(local_folder(link.checkpoint)).digest == wanted:
+        return  # It is back already.
+    found = read_manifest(aside)
+    if found.digest != wanted:
+        raise _differs(str(aside), wanted, found)
 
 
 def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
@@ -75,7 +90,7 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
         for name, (size, sha) in manifest.files.items():
             _copy_verified(origin / name, target / name, size, sha)
             reach("remedy.move.after_file")
-        _complete(target).write_text(manifest.digest, encoding="utf-8")
+        _write_marker(_complete(target), manifest.digest)
     manifest = read_manifest(target)
     promised = _complete(target).read_text(encoding="utf-8")
     if manifest.digest != promised:
@@ -117,6 +132,13 @@ def _forget(aside: Path) -> None:
     for marker in (_complete(aside), aside.with_name(aside.name + ".restoring")):
         marker.unlink(missing_ok=True)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_marker(path: Path, text: str) -> None:
+    """Under its name only when it is whole."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
 
 
 def _complete(folder: Path) -> Path:

@@ -1,6 +1,6 @@
-"""Writes how each touched stage begins after the remedy: one row per stage in the run history, in one commit.
+"""Says how each touched stage begins after the remedy: in the journal, with one row per stage in the run history.
 
-From this row on the history before it is no longer held against a start: another query id, an earlier batch and cleared
+From that row on the history before it is no longer held against a start: another query id, an earlier batch and cleared
 tables are what the remedy was for.
 """
 
@@ -9,17 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from surestart.errors import CannotTell
 from surestart.gate.describe_run import describe_run
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import FINISHED, REMEDY, RunRecord
 from surestart.registry.write_runs import append_runs
 from surestart.remedies.chain import Link
-from surestart.remedies.commit_once import find_commit
-from surestart.remedies.journal import now
+from surestart.remedies.commit_once import find_commit, note_of
+from surestart.remedies.journal import now, read_journals
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
-from surestart.remedies.start import Start, read_kept
+from surestart.remedies.start import Start, Window, find_start, read_kept
 from surestart.remedies.steps.clear import find_output
+from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
+from surestart.sinks.identity import USER_METADATA
 from surestart.sources.kafka import KafkaSource
 
 
@@ -38,20 +42,13 @@ def _record(run: Running, step: str, what: str, starts: dict[str, Start]) -> dic
     run_ids = {name: f"{run.digest[:16]}-{step}-{name}" for name in starts}
     known = {record.run_id for record in read_runs(run.environment, run.spark)}
     rows: list[RunRecord] = []
-    for name, start in starts.items():
+    for name in starts:
         if run_ids[name] in known:
             continue
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
+        note = (f"{what}, digest {run.digest[:12]}",)
         rows.append(
-            replace(
-                record,
-                run_id=run_ids[name],
-                event=REMEDY,
-                declaration={**record.declaration, "start": start.as_dict()},
-                ended_at=now(),
-                outcome=FINISHED,
-                accepted=(f"{what}, digest {run.digest[:12]}",),
-            )
+            replace(record, run_id=run_ids[name], event=REMEDY, ended_at=now(), outcome=FINISHED, accepted=note)
         )
     if rows:
         append_runs(run.spark, run.environment, rows)
@@ -62,7 +59,7 @@ def _start(run: Running, link: Link, how: dict[str, Any]) -> Start:
     """how: {"kept": marks are in `surestart_kept`, "caught_up": whatever the input holds by now is in the output}."""
     kept = bool(how.get("kept"))
     if link.input is not None:
-        version = _version(run, link) + 1 if how.get("caught_up") else None
+        version = _mark_version(run, link) if how.get("caught_up") else None
         return Start(run.digest, link.name, version=version, kept=kept and version is None and not link.keyed)
     if isinstance(link.stage.source, KafkaSource):
         return Start(run.digest, link.name, below=_kafka_offsets(run, link) if kept else None, kept=kept)
@@ -81,37 +78,45 @@ def _kafka_offsets(run: Running, link: Link) -> dict[str, int]:
     return {str(one.partition): marks.get(one.partition, one.earliest) for one in evidence.partitions}
 
 
-def _version(run: Running, link: Link) -> int:
+def _mark_version(run: Running, link: Link) -> int:
+    """A commit of the input table that changes no row, behind the clearing: the stream begins there. A version that
+    does not exist yet is no start for Delta, and the newest one may have added rows."""
     assert link.input is not None
-    row = run.spark.sql(f"DESCRIBE HISTORY {link.input.sql} LIMIT 1").select("version").collect()
-    return int(row[0]["version"])
+    step = f"begin:{link.name}"
+    version = find_commit(run.spark, link.input, run.digest, step)
+    if version is None:
+        with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, step)}):
+            run.spark.sql(
+                f"ALTER TABLE {link.input.sql} SET TBLPROPERTIES ('surestart.begin' = '{run.digest[:16]}')"
+            ).collect()
+        version = find_commit(run.spark, link.input, run.digest, step)
+    if version is None:
+        raise CannotTell(
+            f"{link.input.label} does not show the commit that {link.query} is to begin at",
+            meaning="Where the stage would begin is not certain.",
+            next=f"DESCRIBE HISTORY {link.input.sql} LIMIT 5",
+            code="BeginNotSeen",
+        )
+    return version
 
 
 def _start_after_undo(run: Running, link: Link) -> Start:
-    """The input's commits between the remedy and its undo are passed over: what they brought was taken back."""
-    above = run.chain.link(link.upstream) if link.upstream else None
-    step = next(
-        (
-            step
-            for step in run.plan.steps
-            if step.kind == "clear"
-            and above is not None
-            and step.stage == above.name
-            and find_output(run, step)[1].table == link.input
-        ),
-        None,
-    )
-    if above is None or step is None or link.input is None:
-        return Start(run.digest, link.name)
-    restored = find_commit(run.spark, link.input, run.digest, f"undo:{step.id}")
-    if restored is None:
-        return Start(run.digest, link.name)
-    window = run.journal.undo_facts(step.id)
-    return Start(
-        run.digest,
-        link.name,
-        skip_column=str(window.get("column", "")),
-        skip_first=int(window.get("first", 0)),
-        skip_last=int(window.get("last", -1)),
-        skip_until=restored,
-    )
+    """As it was to begin before the remedy. The input's commits between the remedy and its undo are passed over: what
+    they brought was taken back."""
+    journals = read_journals(run.environment, run.spark)
+    former = find_start(journals, link.name, before=run.journal.first.at) or Start("", link.name)
+    latest = find_start(journals, link.name) or former
+    window = _window(run, link)
+    windows = dict.fromkeys([*former.windows, *latest.windows, *([window] if window else [])])
+    return replace(former, windows=tuple(windows))
+
+
+def _window(run: Running, link: Link) -> Window | None:
+    for step in run.plan.steps:
+        if step.kind != "clear" or step.stage != link.upstream or find_output(run, step)[1].table != link.input:
+            continue
+        restored = find_commit(run.spark, link.input, run.digest, f"undo:{step.id}")
+        if restored is not None:
+            seen = run.journal.undo_facts(step.id)
+            return Window(restored, str(seen.get("column", "")), int(seen.get("first", 0)), int(seen.get("last", -1)))
+    return None

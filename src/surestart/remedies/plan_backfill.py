@@ -1,0 +1,171 @@
+"""backfill: a hole in a stage's output is filled by a bounded job under its own identity, while the stream goes on.
+
+    gaps that the certificate finds ── narrowed by --range or by time ──> ranges of positions to write
+
+Only rows that the stage has passed and that are missing in its output are written: what it has not read yet, it will
+bring itself. The stages below read the new rows like any others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import CannotTell, UsageError
+from surestart.remedies.certificate import certify
+from surestart.remedies.chain import Chain
+from surestart.remedies.counts import Gap
+from surestart.remedies.journal import now
+from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.planning import Request
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
+
+
+@dataclass(frozen=True)
+class Range:
+    source: str
+    partition: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Between:
+    """When the rows arrived at their source, in milliseconds; from `first`, before `last`."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+def read_ranges(texts: Sequence[str]) -> tuple[Range, ...]:
+    found = []
+    for text in texts:
+        match = _RANGE.fullmatch(text)
+        if match is None or int(match["first"]) > int(match["last"]):
+            raise UsageError(
+                f"--range {text!r} is not SOURCE:PARTITION:FIRST-LAST",
+                meaning="Which rows are meant is not clear. Nothing was planned.",
+                next="surestart plan backfill raw-ingest --range sensor:0:1200-1299 -o plan.json",
+            )
+        found.append(Range(match["source"], int(match["partition"]), int(match["first"]), int(match["last"])))
+    return tuple(found)
+
+
+def plan_backfill(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    ranges: Sequence[Range],
+    between: Between,
+    request: Request,
+) -> Plan:
+    link = chain.link(stage)
+    if link.keyed or not link.outputs:
+        raise UsageError(
+            f"{link.query} keeps one row per key: a hole in it is not a range of positions",
+            meaning="Merging its input again fills it and changes nothing else. Nothing was planned.",
+            next=f"surestart plan replay {stage} --from-batch 0 -o plan.json",
+            code="KeyedBackfill",
+        )
+    certificate = certify(spark, environment, chain)
+    count = next(one for one in certificate.stages if one.stage == stage)
+    if count.cannot_tell:
+        raise CannotTell(
+            f"what {link.query} lacks cannot be told: {count.problem}",
+            meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
+            next=f"surestart verify -e {environment.name}",
+            code="GapsUnknown",
+        )
+    wanted = narrow(count.gaps, ranges)
+    if between != Between():
+        wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
+    rows = sum(one.last - one.first + 1 for one in wanted)
+    more = "" if count.gaps_complete else f" These are the newest {len(count.gaps)} gaps; there are more: plan again."
+    statements = [
+        f"{len(wanted)} ranges, at most {rows:,} rows, that {link.query} has passed and its output has not."
+        if wanted
+        else f"Nothing is missing in the output of {link.query} there.",
+        f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}",
+    ]
+    steps = [
+        Step(
+            f"backfill:{stage}",
+            "backfill",
+            f"write {rows:,} missing rows of {len(wanted)} ranges",
+            stage,
+            {"ranges": [[one.source, one.partition, one.first, one.last] for one in wanted]},
+        )
+    ]
+    below = chain.below(stage)[1:]
+    if request.run:
+        steps += [Step(f"run:{one.name}", "run", f"run {one.query} to the end of the data", one.name) for one in below]
+        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+    return Plan(
+        remedy="backfill",
+        stage=stage,
+        method="append",
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=(stage,),
+        world={},
+        steps=tuple(steps) if wanted else (),
+        effects=tuple(Effect(output.table.name, "add rows", rows if wanted else 0) for output in link.outputs),
+        statements=tuple(statements),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+    )
+
+
+def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:
+    """What is missing and was named; all that is missing where nothing was named."""
+    if not ranges:
+        return [Range(gap.source, gap.partition, gap.first, gap.last) for gap in gaps]
+    found = []
+    for gap in gaps:
+        for one in ranges:
+            first, last = max(gap.first, one.first), min(gap.last, one.last)
+            if (gap.source, gap.partition) == (one.source, one.partition) and first <= last:
+                found.append(Range(gap.source, gap.partition, first, last))
+    return found
+
+
+def _of_that_time(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    wanted: Sequence[Range],
+    between: Between,
+) -> list[Range]:
+    from pyspark.sql import functions as F
+
+    from surestart.remedies.steps.backfill import within
+
+    rows = within(spark, chain.link(stage).stage.source.read_batch(spark, environment), wanted)
+    if "source_time" not in rows.columns:
+        raise UsageError(
+            f"the rows that {stage} reads have no time of arrival",
+            meaning="A range of time cannot be looked up. Nothing was planned.",
+            next=f"surestart plan backfill {stage} --range SOURCE:PARTITION:FIRST-LAST -o plan.json",
+        )
+    moment = F.unix_millis("source_time")
+    if between.first is not None:
+        rows = rows.where(moment >= between.first)
+    if between.last is not None:
+        rows = rows.where(moment < between.last)
+    positions = sorted(tuple(row) for row in rows.select("source", "partition", "offset").collect())
+    found: list[Range] = []
+    for source, partition, offset in positions:
+        if found and (found[-1].source, found[-1].partition, found[-1].last + 1) == (source, partition, offset):
+            found[-1] = Range(source, partition, found[-1].first, offset)
+        else:
+            found.append(Range(source, partition, offset, offset))
+    return found

@@ -1,0 +1,77 @@
+"""Writes the rows of some ranges that a stage's output has not: one bounded job, under its own identity.
+
+    source ── rows of the ranges ──> transform ── without those that are there ──> append, as (backfill-<digest>, 0)
+
+The identity is the plan's, so a second attempt is recognised by the tables and writes nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from surestart.errors import Refused
+from surestart.failpoints import reach
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+from surestart.session import applied, kept
+from surestart.settings import EVERYWHERE, pairs
+from surestart.sinks.delta_append import DeltaAppend, append_once
+from surestart.sinks.delta_split import DeltaSplit
+from surestart.sinks.delta_table import read_table
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from surestart.remedies.plan_backfill import Range
+
+_RANGES = "source STRING, partition INT, first BIGINT, last BIGINT"
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The rows are in the output, once."""
+    link = run.chain.link(step.stage)
+    stage, environment = link.stage, run.environment
+    wanted = run.spark.createDataFrame([tuple(one) for one in step.arguments["ranges"]], _RANGES)
+    rows = _within(stage.source.read_batch(run.spark, environment), wanted)
+    for output in link.outputs:
+        there = read_table(run.spark, output.table).select("source", "partition", "offset")
+        rows = rows.join(there, ["source", "partition", "offset"], "left_anti")
+    context = BatchContext(environment, stage.name, link.query, link.checkpoint)
+    identity = f"backfill-{run.digest[:16]}"
+    with applied(run.spark, pairs(EVERYWHERE)):
+        transformed = stage.transform(rows)
+        if isinstance(stage.sink, DeltaAppend):
+            columns = read_table(run.spark, environment.table(stage.sink.table)).columns
+            append_once(transformed.select(*columns), environment.table(stage.sink.table), context, identity, 0)
+        elif isinstance(stage.sink, DeltaSplit):
+            with kept(stage.sink.per_batch(transformed) if stage.sink.per_batch else transformed) as decided:
+                stage.sink.write_once(decided, context, identity, 0)
+        else:
+            raise Refused(
+                f"{link.query} writes to a {type(stage.sink).__name__}, which no backfill knows",
+                meaning="Nothing was written.",
+                next=f"surestart plan replay {stage.name}",
+            )
+    reach("remedy.backfill.after_commit")
+    return {"identity": identity}
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    return {}
+
+
+def within(spark: SparkSession, rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
+    """The rows whose position lies in one of the ranges."""
+    values = [(one.source, one.partition, one.first, one.last) for one in ranges]
+    return _within(rows, spark.createDataFrame(values, _RANGES))
+
+
+def _within(rows: DataFrame, ranges: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    marks = F.broadcast(ranges.toDF("r_source", "r_partition", "r_first", "r_last"))
+    same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
+    inside = F.col("offset").between(F.col("r_first"), F.col("r_last"))
+    return rows.join(marks, same & inside, "left_semi")
