@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -19,14 +18,13 @@ from surestart.environment import environment_from_settings
 from surestart.pipelines import load_pipeline
 from surestart.report.evidence_bundle import write_bundle
 from surestart.report.redaction import MARK, redact, secret_values
+from tests.diagnosis.called import surestart
 from tests.diagnosis.environment_by_hand import IDS, checkpoint, lay_out, table, write_batch
 from tests.diagnosis.stage_values import NOW
 
 
 def doctor(root: Path, *arguments: str, verb: str = "doctor", **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "surestart", verb, *arguments, "--root", str(root)]
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("SURESTART_")}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**environ, **variables})
+    return surestart(verb, *arguments, "--root", str(root), **variables)
 
 
 def uncommit(root: Path, stage: str, *batches: int) -> None:

@@ -19,6 +19,7 @@ from surestart.diagnosis.explain import MAX_TEXT, explain
 from surestart.diagnosis.explanations import all_explanations
 from surestart.diagnosis.explanations.explanation import Risk
 from surestart.report.explanation_text import explanation_object, explanation_text
+from tests.diagnosis.called import surestart
 
 EXPECTED = Path(__file__).parent / "expected"
 
@@ -246,8 +247,8 @@ def test_the_command_reads_an_argument_a_file_and_standard_input_alike(tmp_path:
     outputs = [
         surestart("explain", "java.lang.IllegalStateException: batch 3 doesn't exist"),
         surestart("explain", "--file", str(log)),
-        surestart("explain", "-", stdin=log.read_text()),
-        surestart("explain", stdin=log.read_text()),
+        piped("explain", "-", stdin=log.read_text()),
+        piped("explain", stdin=log.read_text()),
     ]
 
     assert {output.returncode for output in outputs} == {0}
@@ -284,7 +285,7 @@ def test_explaining_imports_neither_spark_nor_arrow() -> None:
     assert answer.stderr.strip() == "[]"
 
 
-def surestart(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def piped(*arguments: str, stdin: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "surestart", *arguments]
     return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
 

@@ -17,6 +17,7 @@ from surestart.diagnosis.finding import Acceptance, Severity, Verdict
 from surestart.diagnosis.inspection import inspect_checkpoint
 from surestart.report.inspection_json import inspection_json
 from surestart.report.text import render_inspection
+from tests.diagnosis.called import surestart
 
 SCHEMA = Path(__file__).parents[2] / "src/surestart/report/inspect.schema.json"
 
@@ -46,10 +47,7 @@ def make_table(root: Path, *batches: int, query_id: str = QUERY_ID, step: str = 
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "surestart", "inspect", *arguments], capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
+    done = surestart("inspect", *arguments)
     return done.returncode, done.stdout
 
 
@@ -113,12 +111,7 @@ def test_a_sink_that_cannot_be_read_is_never_safe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["postgres://", "postgresql://", "jdbc:postgresql://"])
 def test_a_password_in_an_argument_is_refused_and_not_repeated(tmp_path: Path, scheme: str) -> None:
     root = make_checkpoint(tmp_path / "sensor-raw-ingest")
-    done = subprocess.run(
-        [sys.executable, "-m", "surestart", "inspect", str(root), "--sink", f"{scheme}user:hunter2@db/sensor"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = surestart("inspect", str(root), "--sink", f"{scheme}user:hunter2@db/sensor")
     assert done.returncode == 2
     assert "hunter2" not in done.stdout + done.stderr
 

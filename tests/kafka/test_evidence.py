@@ -68,7 +68,12 @@ def test_lag_counts_what_is_unread_lost_and_beyond_the_end():
     # 0: 2..4 lost, 5..19 unread. 1: three past the end. 2: new, all unread. 3: gone.
     assert lags == {0: (15, 3, 0), 1: (0, 0, 3), 2: (4, 0, 0), 3: (0, 0, 6)}
     codes = [finding.code for finding in check_positions(evidence, {0: 2, 1: 12, 3: 6})]
-    assert codes == ["KAFKA_RECORDS_LOST", "KAFKA_OFFSETS_BEYOND_END", "KAFKA_PARTITIONS_GONE", "KAFKA_TRANSACTION_OPEN"]
+    assert codes == [
+        "KAFKA_RECORDS_LOST",
+        "KAFKA_OFFSETS_BEYOND_END",
+        "KAFKA_PARTITIONS_GONE",
+        "KAFKA_TRANSACTION_OPEN",
+    ]
 
 
 def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_silence(tmp_path):
