@@ -21,6 +21,7 @@ from surestart.sinks.receipts import ReceiptReader
 from surestart.stage import BatchContext, Stage
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -96,6 +97,8 @@ def start_query(
     on_progress: Callable[[BatchProgress], object] = lambda progress: None,
 ) -> RunningQuery:
     """The sink's tables are there and the query runs at its checkpoint."""
+    from pyspark.errors import PySparkException
+
     began = monotonic()
     stage.sink.prepare(spark, environment)
     checkpoint = environment.checkpoint(stage.name)
@@ -107,19 +110,21 @@ def start_query(
         replayed_batch=read_checkpoint(checkpoint, entries=1).in_flight,
     )
     receipts = ReceiptReader(stage.sink.declare(environment))
-    rows = stage.transform(stage.source.read_stream(spark, environment))
-    writer = (
-        rows.writeStream.queryName(context.query)
-        .outputMode(stage.output_mode)
-        .option("checkpointLocation", checkpoint)
-        .trigger(**trigger.arguments())
-    )
     try:
+        rows = stage.transform(stage.source.read_stream(spark, environment))
+        writer = (
+            rows.writeStream.queryName(context.query)
+            .outputMode(stage.output_mode)
+            .option("checkpointLocation", checkpoint)
+            .trigger(**trigger.arguments())
+        )
         query = stage.sink.start(writer, context)
     except Exception as problem:
         # Classic Spark raises it as a Java error, Spark Connect as one of its own: only the words are the same.
         if "already active" in str(problem):
             raise _active_already(context) from problem
+        if isinstance(problem, PySparkException):
+            raise _not_started(context.stage, problem) from problem
         raise
     return RunningQuery(query, context, receipts, on_progress, began)
 
@@ -212,6 +217,18 @@ def _active_already(context: BatchContext) -> Refused:
         next=f"surestart status --env {context.environment.name}  # its batches go on; stop it where it was started",
         do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
         code="QUERY_ACTIVE",
+    )
+
+
+def _not_started(stage: str, problem: PySparkException) -> StageFailed:
+    first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
+    name = problem.getCondition() or type(problem).__name__
+    return StageFailed(
+        f"stage {stage!r} did not start: {first.strip()[:500]}",
+        meaning="Spark refused the query before its first batch. No batch was planned and nothing was written.",
+        next=f"surestart explain {name}",
+        do_not="delete the checkpoint, whatever the message above says.",
+        code=name,
     )
 
 

@@ -34,14 +34,15 @@ class Cluster:
     def url(self) -> str:
         return f"spark://127.0.0.1:{self.port}"
 
-    def add_worker(self) -> None:
-        """One more worker with one core has registered."""
+    def add_worker(self, *, wait: bool = True) -> None:
+        """One more worker with one core has registered, or is about to."""
         number = len(list(self.folder.glob("worker-*.log")))
         log = self.folder / f"worker-{number}.log"
         options = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
         work = ["--work-dir", str(self.folder / f"work-{number}")]
         self.workers.append(_start(log, "org.apache.spark.deploy.worker.Worker", *options, *work, self.url))
-        _wait_for_text(log, "Successfully registered with master", self.workers[-1])
+        if wait:
+            _wait_for_text(log, "Successfully registered with master", self.workers[-1])
 
     def executors_of(self, worker: subprocess.Popen[bytes]) -> list[int]:
         return [pid for pid in _session_members(worker.pid) if pid != worker.pid]
