@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.runner import BatchProgress, processing_time, run_stages
+from surestart.errors import Refused
+from surestart.runner import BatchProgress, processing_time, run_stage, run_stages
 from surestart.session import is_connect, stream_session
 from tests.foundation.rows import account, land, run_all
 
@@ -62,6 +67,38 @@ def account_is_exact(environment: Environment) -> bool:
         return account(environment).is_exact
     except FileNotFoundError:
         return False
+
+
+def test_a_query_whose_driver_was_killed_goes_on_and_a_new_start_leaves_it_alone(
+    spark: Any, environment: Environment
+) -> None:
+    land(environment, 40)
+    checkpoint = Path(environment.checkpoint("raw-ingest"))
+    command = [sys.executable, "-m", "surestart", "run", "raw-ingest", "--root", environment.root]
+    driver = subprocess.Popen([*command, "--trigger", "1 seconds"], stderr=subprocess.DEVNULL)
+    try:
+        wait_for(checkpoint / "commits" / "0", driver)
+    finally:
+        driver.kill()
+        driver.wait()
+
+    with pytest.raises(Refused) as refused:
+        run_stage(spark, environment, build_stages({})[0])
+    assert refused.value.code == "QUERY_ACTIVE"
+    # It is left as it was: what lands now, it writes, once.
+    land(environment, 10)
+    wait_for(checkpoint / "commits" / "1")
+    counted = account(environment)
+    assert (counted.raw, {fault for fault in counted.faults if fault.startswith("raw")}) == (50, set())
+
+
+def wait_for(path: Path, driver: subprocess.Popen[bytes] | None = None) -> None:
+    until = time.monotonic() + 90
+    while not path.exists():
+        assert time.monotonic() < until, f"{path.parent.name}/{path.name} never came"
+        assert driver is None or driver.poll() is None, "the driver ended"
+        # A server and another process are at work; their files are all that tells.
+        time.sleep(0.1)
 
 
 def test_two_streams_have_two_sessions(spark: Any) -> None:
