@@ -60,9 +60,14 @@ class Writer:
 
 @dataclass(frozen=True)
 class Line:
+    """rate: rows a second. ratios: how many times longer each writer of the same table took. processor: seconds of
+    processor time of everything that took part, Spark, Python and the server, which another program's load hardly
+    changes."""
+
     writer: Writer
     rate: float
     ratios: dict[str, float]
+    processor: float
 
 
 def main() -> int:
@@ -92,28 +97,58 @@ def measure(rows: int, repeats: int) -> list[Line]:
                 raise SystemExit(f"{writer.name}: {wrong} rows differ from the reference; nothing is reported")
             _say(f"{writer.name}: its table is right")
         seconds: dict[str, list[float]] = {writer.name: [] for writer in bench.writers}
+        processor: dict[str, list[float]] = {writer.name: [] for writer in bench.writers}
         for number in range(repeats):
             for writer in bench.writers:
                 bench.reset()
-                began = time.perf_counter()
+                used, began = _processor_seconds(), time.perf_counter()
                 writer.run()
                 seconds[writer.name].append(time.perf_counter() - began)
-                _say(f"{number + 1}: {writer.name} {seconds[writer.name][-1]:.2f} s")
-        return [_line(writer, bench.writers, seconds, rows) for writer in bench.writers]
+                processor[writer.name].append(_processor_seconds() - used)
+                _say(
+                    f"{number + 1}: {writer.name} {seconds[writer.name][-1]:.2f} s, "
+                    f"{processor[writer.name][-1]:.2f} s of processor time"
+                )
+        return [_line(writer, bench.writers, seconds, processor, rows) for writer in bench.writers]
+
+
+def _processor_seconds() -> float:
+    """Of this process, of all below it (Spark, Python workers, the server) and of their children that have ended."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                # After the name, which may hold anything, in brackets.
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(fields[1])
+            ticks[int(folder.name)] = sum(int(field) for field in fields[11:15])
+    family = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return sum(ticks.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _line(writer: Writer, writers: list[Writer], seconds: dict[str, list[float]], rows: int) -> Line:
+def _line(
+    writer: Writer,
+    writers: list[Writer],
+    seconds: dict[str, list[float]],
+    processor: dict[str, list[float]],
+    rows: int,
+) -> Line:
     mine = seconds[writer.name]
     ratios = {
         other.name: statistics.median(theirs / ours for theirs, ours in zip(seconds[other.name], mine, strict=True))
         for other in writers
         if other.table == writer.table
     }
-    return Line(writer, rows / statistics.median(mine), ratios)
+    return Line(writer, rows / statistics.median(mine), ratios, statistics.median(processor[writer.name]))
 
 
 def goals(lines: list[Line]) -> list[tuple[str, bool]]:
@@ -132,13 +167,15 @@ def table(lines: list[Line], rows: int, repeats: int) -> str:
         f"{rows:,} readings into PostgreSQL, medians of {repeats}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} at the end",
         "",
-        f"{'writer':<38}{'table':<14}{'exactly once':<14}{'krow/s':>8}{'x jdbc':>8}",
+        f"{'writer':<38}{'table':<14}{'exactly once':<14}{'krow/s':>8}{'x jdbc':>8}{'cpu s':>8}",
     ]
     for line in lines:
         jdbc = line.ratios["df.write.jdbc" if line.writer.table == "keyed" else "df.write.jdbc, no key"]
         kind = "primary key" if line.writer.table == "keyed" else "no key"
         once = "yes" if line.writer.once else "no"
-        out.append(f"{line.writer.name:<38}{kind:<14}{once:<14}{line.rate / 1000:>8.1f}{jdbc:>8.2f}")
+        out.append(
+            f"{line.writer.name:<38}{kind:<14}{once:<14}{line.rate / 1000:>8.1f}{jdbc:>8.2f}{line.processor:>8.1f}"
+        )
     return "\n".join(out)
 
 
