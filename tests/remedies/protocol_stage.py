@@ -1,0 +1,224 @@
+"""A driver that runs a stage, as the runner, Spark and the sinks do it; each `yield` is a place where it can die.
+
+claim -> half-way? -> acceptance -> (new identity) -> plan batch -> write -> commit -> … -> claim given up
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from surestart.remedies.half_way import half_way
+from surestart.remedies.journal import find_open
+from tests.remedies.protocol_world import (
+    ENVIRONMENT,
+    GOLD,
+    INPUT,
+    OUTPUTS,
+    RAW,
+    TORN,
+    Begin,
+    Checkpoint,
+    Row,
+    Steps,
+    Violation,
+    World,
+    is_good,
+    newest_per_key,
+    refusal,
+)
+
+
+class Place(NamedTuple):
+    """Where a stream stands in a Delta table: before this file of this version."""
+
+    version: int
+    index: int = 0
+    snapshot: bool = False
+
+
+def run_stage(world: World, me: str, stage: str, limit: int, lossy: bool = False) -> Steps:
+    """The stage has processed what there is. lossy: a fault of former days, the batch leaves out its first row."""
+    if world.rules.driver_claims:
+        world.claim(stage, me)
+    yield
+    query = ENVIRONMENT.query_name(stage)
+    found = find_open(world.journals(), query) if world.rules.gate_reads_journal else None
+    if found is not None:
+        raise half_way(found, query, ENVIRONMENT)
+    begin = world.begin_of(stage)
+    _judge(world, stage, begin)
+    if world.checkpoints[stage] is None:
+        world.checkpoints[stage] = Checkpoint(f"id-{world.tick()}")
+    mine = world.checkpoints[stage].query_id
+    passing = _passes(world, stage, begin)
+    yield
+    while True:
+        held = _checkpoint(world, stage, mine)
+        if not held.in_flight:
+            last = held.batches[-1][1] if held.batches else None
+            end = _plan(world, stage, begin, last, limit, passing)
+            if end is None:
+                break
+            if begin is not None:
+                world.ran_under.add((stage, begin.digest))
+            held = held._replace(batches=(*held.batches, (last, end, world.tick())))
+            world.checkpoints[stage] = held
+            yield
+        number = held.commits
+        start, end, time = held.batches[number]
+        rows = _read(world, stage, begin, start, end, passing)
+        if lossy and rows:
+            world.lost.add(rows[0][:2])
+            rows = rows[1:]
+        yield from _write(world, stage, mine, number, [(part, offset, time) for part, offset, _ in rows])
+        world.checkpoints[stage] = _checkpoint(world, stage, mine)._replace(commits=number + 1)
+        yield
+    world.release(me, (stage,))
+
+
+def _judge(world: World, stage: str, begin: Begin | None) -> None:
+    """What the gate's diagnosis says: a kept identity must not be behind its sink, a new one needs a cleared output."""
+    held = world.checkpoints[stage]
+    if held == TORN or any(stage in stages for stages in world.dirty.values()):
+        raise Violation(f"{stage} starts while a remedy stands half-way over it")
+    if held is None or not held.batches:
+        remedied = begin is not None and begin.anew and (stage, begin.digest) not in world.ran_under
+        if stage != GOLD and not remedied and world.positions(stage):
+            raise refusal("CHECKPOINT_DELETED")
+    if held is not None:
+        for name in OUTPUTS[stage]:
+            known = world.tables[name].txns.get(held.query_id, -1)
+            if known > held.commits or (known == held.commits and not held.in_flight):
+                raise refusal("SINK_AHEAD")
+
+
+def _checkpoint(world: World, stage: str, mine: str) -> Checkpoint:
+    held = world.checkpoints[stage]
+    if held is None or held == TORN or held.query_id != mine:
+        raise refusal("CONCURRENT_STREAM_LOG_UPDATE")
+    found: Checkpoint = held
+    return found
+
+
+def _passes(world: World, stage: str, begin: Begin | None) -> bool:
+    if stage == RAW or begin is None or not begin.windows:
+        return False
+    held = world.checkpoints[stage]
+    if not held.batches:
+        return True
+    start, end, _ = held.batches[-1]
+    place = start if held.in_flight and world.rules.window_from_batch_start else end
+    return place is None or place.version <= max(window.until for window in begin.windows)
+
+
+def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, passing: bool) -> Any:
+    """Where the next batch ends; None when there is nothing new."""
+    if stage == RAW:
+        return _plan_source(world, begin, last, limit)
+    table = world.tables[INPUT[stage]]
+    start = last or _first_place(world, stage, begin)
+    end, files = start, 0
+    for place, _ in _files(table, start, passing):
+        if files == limit:
+            break
+        files += 1
+        count = len(table.content[place.version]) if place.snapshot else len(table.commits[place.version].adds)
+        is_last = place.index + 1 == count
+        end = Place(place.version + 1) if is_last else Place(place.version, place.index + 1, place.snapshot)
+    return end if files else None
+
+
+def _first_place(world: World, stage: str, begin: Begin | None) -> Place:
+    table = world.tables[INPUT[stage]]
+    if begin is None or begin.version is None:
+        return Place(table.version, 0, True)
+    if begin.version > table.version:
+        raise refusal("VersionNotFound")
+    return Place(begin.version)
+
+
+def _files(table: Any, start: Place, passing: bool, last: int | None = None) -> Any:
+    """Each file that comes from `start` on, with its place; raises at a change unless it is passed over."""
+    version = start.version
+    if start.snapshot:
+        for index, file in enumerate(table.content[version]):
+            if index >= start.index:
+                yield Place(version, index, True), file
+        version, start = version + 1, Place(version + 1)
+    for number in range(version, (table.version if last is None else min(last, table.version)) + 1):
+        commit = table.commits[number]
+        if commit.is_change:
+            if not passing:
+                raise refusal("DELTA_SOURCE_TABLE_IGNORE_CHANGES")
+            continue
+        for index, file in enumerate(commit.adds):
+            if number > start.version or index >= start.index:
+                yield Place(number, index), file
+
+
+def _plan_source(world: World, begin: Begin | None, last: Any, limit: int) -> Any:
+    """partition -> next offset; whole files, or so many records of each partition."""
+    seen = dict(last or ())
+    first = dict(begin.below or ()) if begin is not None and not world.whole_files else {}
+    ends, new = dict(seen), 0
+    for part, (low, high) in world.source.items():
+        begins = seen.get(part, first.get(part, low))
+        if world.whole_files:
+            if part in seen or new == limit:
+                continue
+            ends[part], new = high, new + 1
+        else:
+            ends[part] = max(begins, min(high, begins + limit))
+            new += ends[part] - begins
+    return tuple(sorted(ends.items())) if new else None
+
+
+def _read(world: World, stage: str, begin: Begin | None, start: Any, end: Any, passing: bool) -> list[Row]:
+    if stage == RAW:
+        first = dict(begin.below or ()) if begin is not None and not world.whole_files else {}
+        seen = dict(start or ())
+        rows: list[Row] = []
+        for part, stop in end:
+            low, _ = world.source[part]
+            rows += [(part, offset, 0) for offset in range(max(low, seen.get(part, first.get(part, low))), stop)]
+    else:
+        table = world.tables[INPUT[stage]]
+        here = start if start is not None else _snapshot_of(world, stage, begin, end)
+        rows = []
+        for place, file in _files(table, here, passing, end.version if end.index else end.version - 1):
+            if (place.version, not place.snapshot, place.index) >= (end.version, not end.snapshot, end.index):
+                break
+            rows += file.rows
+        if passing and begin is not None:
+            rows = [
+                row
+                for row in rows
+                if row[0] is not None and not any(one.first <= row[2] <= one.last for one in begin.windows)
+            ]
+    if begin is None or not begin.kept:
+        return rows
+    below = dict(begin.kept)
+    return [row for row in rows if row[1] >= below.get(row[0], 0)]
+
+
+def _snapshot_of(world: World, stage: str, begin: Begin | None, end: Place) -> Place:
+    """Batch 0, possibly replayed: its first version is in its end, or that of the option."""
+    if begin is not None and begin.version is not None:
+        return Place(begin.version)
+    return Place(end.version if end.snapshot else end.version - 1, 0, True)
+
+
+def _write(world: World, stage: str, query_id: str, number: int, rows: list[Row]) -> Steps:
+    if stage == RAW:
+        world.append("raw", rows, query_id, number, query_id)
+        yield
+    elif stage == GOLD:
+        merged = newest_per_key([*world.tables["gold"].rows(), *rows])
+        world.overwrite("gold", merged.values(), query_id, number, query_id)
+        yield
+    else:
+        # A marker row of nulls that nobody left out would be quarantined.
+        world.append("quarantine", [row for row in rows if row[0] is None or not is_good(row)], query_id, number)
+        yield
+        world.append("good", [row for row in rows if row[0] is not None and is_good(row)], query_id, number, query_id)
+        yield
