@@ -114,6 +114,26 @@ def test_options_are_those_of_the_command_line() -> None:
     assert args.from_positions == '{"sensor": {"0": 12}}'
 
 
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [
+        ("reset", "--from-batch 0"),
+        ("reset", "--clear-tables"),
+        ("retire", "--keep-lost --clear-tables"),
+        ("retire", "--accept-loss 0"),
+        ("replay", "--range sensor:0:1-2"),
+        ("resume", "--no-run"),
+        ("replay", "--from-batch 1 --from-time 2026-01-31"),
+        ("replay", "--method beside"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(environment, wanted: str, options: str) -> None:
+    """`retire --keep-lost --clear-tables`: whoever writes that believes that some rows stay."""
+    with pytest.raises(UsageError) as refusal:
+        ask(environment, mode="plan", remedy=wanted, options=options)
+    assert "Nothing was planned." in refusal.value.meaning
+
+
 @pytest.mark.parametrize(("counts", "raises"), [({}, False), ({"lost": 3}, True), ({"undecided": 1}, True)])
 def test_a_count_that_is_not_exact_fails_the_run(counts: dict, raises: bool) -> None:
     plan = make_plan()

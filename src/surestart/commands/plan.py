@@ -33,6 +33,20 @@ remedies:
 """
 
 
+_BELONGS = {
+    "from_batch": ("replay",),
+    "from_time": ("replay",),
+    "from_positions": ("replay",),
+    "range": ("backfill",),
+    "arrived_from": ("backfill",),
+    "arrived_before": ("backfill",),
+    "clear_tables": ("retire",),
+    "accept_loss": ("replay", "reset"),
+    "keep_lost": ("replay", "reset"),
+    "no_run": ("replay", "backfill", "reset"),
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _REMEDIES + "\n" + (parser.epilog or "")
     parser.add_argument("remedy", choices=("resume", "replay", "backfill", "reset", "retire"))
@@ -74,6 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from surestart.remedies.chain import read_chain
 
+    check_options(args)
     environment, pipeline, settings = read_environment(args)
     stages = pipeline.build_stages(settings)
     (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
@@ -95,6 +110,30 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_CODES[Verdict(plan.verdict)] if plan.verdict else EXIT_FINE
 
 
+def check_options(args: argparse.Namespace) -> None:
+    """Raises for an option that would have no effect, before anything is asked or started."""
+    for name, remedies in _BELONGS.items():
+        value = getattr(args, name)
+        if value is not None and value is not False and value != [] and args.remedy not in remedies:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for {' and '.join(remedies)}, not for {args.remedy}",
+                meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
+                next=f"surestart plan {args.remedy} {args.stage} -o plan.json",
+            )
+    if len([one for one in (args.from_batch, args.from_time, args.from_positions) if one is not None]) > 1:
+        raise UsageError(
+            "only one of --from-batch, --from-time and --from-positions can be given",
+            meaning="Where to begin would not be clear. Nothing was planned.",
+            next=f"surestart plan replay {args.stage} --from-batch 0 -o plan.json",
+        )
+    if args.method == "beside" and args.remedy != "reset":
+        raise UsageError(
+            f"a {args.remedy} cannot be made beside",
+            meaning="A table is filled beside the old one from its beginning on. Nothing was planned.",
+            next=f"surestart plan reset {args.stage} --method beside -o plan.json",
+        )
+
+
 def make_plan(
     spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
 ) -> Plan:
@@ -103,6 +142,7 @@ def make_plan(
     from surestart.remedies.plan_reset import plan_reset
     from surestart.remedies.planning import Request
 
+    check_options(args)
     name = args.stage.removeprefix(f"{environment.pipeline}-")
     for link in chain.below(name):
         refuse_half_way(environment, link.query, spark, given_options(args))
@@ -113,19 +153,6 @@ def make_plan(
         keep_lost=args.keep_lost,
         run=not args.no_run,
     )
-    given = [one for one in (args.from_batch, args.from_time, args.from_positions) if one is not None]
-    if len(given) > 1 or (given and args.remedy != "replay"):
-        raise UsageError(
-            "--from-batch, --from-time and --from-positions are for a replay, and only one of them",
-            meaning="Where to begin would not be clear. Nothing was planned.",
-            next=f"surestart plan replay {name} --from-batch 0 -o plan.json",
-        )
-    if args.method == "beside" and args.remedy != "reset":
-        raise UsageError(
-            f"a {args.remedy} cannot be made beside",
-            meaning="A table is filled beside the old one from its beginning on. Nothing was planned.",
-            next=f"surestart plan reset {name} --method beside -o plan.json",
-        )
     if args.remedy == "resume":
         from surestart.remedies.plan_resume import plan_resume
 
