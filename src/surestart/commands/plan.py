@@ -73,13 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arrived-before", metavar="TIME", help="backfill: only rows that arrived before that")
     parser.add_argument("--clear-tables", action="store_true", help="retire: empty the stage's tables too")
     how = parser.add_argument_group("reset and replay")
-    how.add_argument(
-        "--method",
-        choices=("in-place", "beside"),
-        default="in-place",
-        help="in-place: remove the rows from the tables (default). beside: fill new tables while readers keep the old "
-        "ones, then swap (reset only)",
-    )
     how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
     how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
     how.add_argument("--no-run", action="store_true", help="leave starting the stages to their schedule")
@@ -126,33 +119,6 @@ def check_options(args: argparse.Namespace) -> None:
             meaning="Where to begin would not be clear. Nothing was planned.",
             next=f"surestart plan replay {args.stage} --from-batch 0 -o plan.json",
         )
-    if args.method == "beside" and args.remedy != "reset":
-        raise UsageError(
-            f"a {args.remedy} cannot be made beside",
-            meaning="A table is filled beside the old one from its beginning on. Nothing was planned.",
-            next=f"surestart plan reset {args.stage} --method beside -o plan.json",
-        )
-
-
-def make_plan(
-    spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
-) -> Plan:
-    from surestart.remedies.half_way import refuse_half_way
-    from surestart.remedies.plan_replay import From, plan_replay, read_positions, read_time
-    from surestart.remedies.plan_reset import plan_reset
-    from surestart.remedies.planning import Request
-
-    check_options(args)
-    name = args.stage.removeprefix(f"{environment.pipeline}-")
-    for link in chain.below(name):
-        refuse_half_way(environment, link.query, spark, given_options(args))
-    request = Request(
-        settings=settings,
-        pipeline=args.pipeline or "",
-        accept_loss=args.accept_loss,
-        keep_lost=args.keep_lost,
-        run=not args.no_run,
-    )
     if args.remedy == "resume":
         from surestart.remedies.plan_resume import plan_resume
 
@@ -177,10 +143,6 @@ def make_plan(
             positions=read_positions(args.from_positions) if args.from_positions else None,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
-    if args.method == "beside":
-        from surestart.remedies.plan_beside import plan_beside
-
-        return plan_beside(spark, environment, chain, name, request)
     return plan_reset(spark, environment, chain, name, request)
 
 

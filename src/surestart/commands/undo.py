@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", help="the digest that apply printed, or the plan's file")
     add_environment_arguments(parser)
     parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
+    parser.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost, and that is known")
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
     chain = read_chain(environment, build_stages(pipeline, settings, plan))
-    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say)
+    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say, args.accept_loss)
     options = f" -e {environment.name} {given_options(args)}".rstrip()
     sys.stdout.write(
         f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "

@@ -19,7 +19,7 @@ from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.diagnosis.time_text import time_text
-from surestart.registry.run_record import REMEDY, RunRecord
+from surestart.registry.run_record import REMEDY, UNDO, RunRecord
 
 
 def find_history(
@@ -36,6 +36,7 @@ def find_history(
         run for run in runs if run.place == place and (run.query, run.environment) != (declaration.query, environment)
     ]
     own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment)]
+    own = _standing(own)
     # Since the newest remedy: what it moved, cleared or recreated is no longer held against the start.
     since = max((index for index, run in enumerate(own) if run.event == REMEDY), default=-1)
     own = own[since + 1 :]
@@ -52,6 +53,19 @@ def find_history(
         swapped = _swapped(declaration, checkpoint, sinks, last, runs, commands)
         found += [swapped] if swapped else []
     return tuple(found)
+
+
+def _standing(own: Sequence[RunRecord]) -> list[RunRecord]:
+    """The history without what was undone: an undo takes back its remedy and every run since, and is none itself."""
+    standing: list[RunRecord] = []
+    for run in own:
+        if run.event != REMEDY or UNDO not in run.run_id:
+            standing.append(run)
+            continue
+        digest = run.run_id.partition(UNDO)[0]
+        begun = [index for index, one in enumerate(standing) if one.event == REMEDY and one.run_id.startswith(digest)]
+        standing = standing[: begun[-1]] if begun else standing
+    return standing
 
 
 def _shared(place: str, other: RunRecord, declaration: StageDeclaration, commands: Commands) -> Finding:

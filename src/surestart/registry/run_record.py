@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 STARTED, ENDED, REMEDY = "started", "ended", "remedy"
+# In the run_id of a remedy's row that is its undo: <digest>-undo:<step>-<stage>.
+UNDO = "-undo:"
 FINISHED, FAILED, STOPPED, DIED = "finished", "failed", "stopped", "died"
 
 

@@ -109,7 +109,7 @@ def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journa
     """The plan's own journal, if it was ever begun; raises when it was undone or another remedy stands half-way."""
     journals = read_journals(environment, spark)
     for other in journals:
-        if other.is_open and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
+        if other.is_unfinished and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
             raise half_way(other, plan.queries[0], environment, options_of(environment))
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is not None and journal.state in (UNDOING, WITHDRAWN):

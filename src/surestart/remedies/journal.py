@@ -81,6 +81,11 @@ class Journal:
         return self.state in (BEGUN, UNDOING) and self.first.remedy != "backfill"
 
     @property
+    def is_unfinished(self) -> bool:
+        """No other remedy may begin over the same queries."""
+        return self.state in (BEGUN, UNDOING)
+
+    @property
     def done(self) -> frozenset[str]:
         return frozenset(entry.step for entry in self.entries if entry.state == DONE)
 
@@ -176,22 +181,21 @@ def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
 
 
 def settled_tables(environment: Environment, journals: Iterable[Journal], stage: str) -> dict[str, int]:
-    """Table label -> the version at which the newest remedy that said how this stage begins, or its undo, left it."""
-    newest: tuple[int, Journal, str] | None = None
-    for journal in journals:
-        for entry in journal.entries:
-            if stage in entry.facts.get("starts", {}) and (newest is None or entry.at >= newest[0]):
-                newest = (entry.at, journal, entry.state)
-    if newest is None:
-        return {}
-    _, journal, state = newest
-    found = {}
-    for entry in journal.entries:
-        kind, _, name = entry.step.partition(":")
-        version = entry.facts.get("after" if state == DONE else "version")
-        if kind == "clear" and entry.state == state and type(version) is int:
-            found[environment.table(name).label] = version
-    return found
+    """Table label -> the version at which the newest remedy that stands left it, if it said how this stage begins. One
+    that was undone says nothing: its undo only put back what was there."""
+    for journal in reversed(tuple(journals)):
+        if journal.state in (UNDOING, WITHDRAWN) or not any(
+            stage in entry.facts.get("starts", {}) for entry in journal.entries
+        ):
+            continue
+        found = {}
+        for step in journal.done:
+            kind, _, name = step.partition(":")
+            version = journal.facts(step).get("after")
+            if kind == "clear" and type(version) is int:
+                found[environment.table(name).label] = version
+        return found
+    return {}
 
 
 def _collect(entries: Iterable[Entry]) -> tuple[Journal, ...]:

@@ -13,14 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
-from surestart.errors import CannotTell, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
-from surestart.remedies.journal import now
+from surestart.remedies.journal import now, read_journals
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
+from surestart.remedies.reach import read_reach
+from surestart.remedies.start import find_start, in_first_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +78,7 @@ def plan_backfill(
             next=f"surestart plan replay {stage} --from-batch 0 -o plan.json",
             code="KeyedBackfill",
         )
+    _refuse_unread_begin(spark, environment, chain, stage)
     certificate = certify(spark, environment, chain)
     count = next(one for one in certificate.stages if one.stage == stage)
     if count.cannot_tell:
@@ -115,13 +119,29 @@ def plan_backfill(
         environment=environment_facts(environment),
         created_at=now(),
         touched=(stage,),
-        world={},
+        # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
+        world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
         steps=tuple(steps) if wanted else (),
         effects=tuple(Effect(output.table.name, "add rows", rows if wanted else 0) for output in link.outputs),
         statements=tuple(statements),
         settings=dict(request.settings),
         pipeline=request.pipeline,
     )
+
+
+def _refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Chain, stage: str) -> None:
+    """A stage below that is still at its begin after a remedy leaves out everything below its marks: the rows written
+    now would be among them."""
+    journals = read_journals(environment, spark)
+    for link in chain.below(stage)[1:]:
+        start = find_start(journals, link.name)
+        if start is not None and start.kept and in_first_snapshot(read_reach(link.checkpoint)):
+            raise Refused(
+                f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
+                meaning="Rows that are written below its marks now would be left out by it. Nothing was planned.",
+                next=f"surestart run {link.name} -e {environment.name}",
+                code="BeginNotReached",
+            )
 
 
 def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:

@@ -20,8 +20,10 @@ from surestart.remedies.apply import claimed, enter, stopped
 from surestart.remedies.chain import Chain
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
+from surestart.remedies.kept import ALL_OF, KeptRule, find_kept
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
 from surestart.remedies.running import Running
+from surestart.remedies.source_reach import find_loss
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.retire import check_retired
 
@@ -51,6 +53,7 @@ def undo_remedy(
     plan: Plan,
     confirm: Callable[[Plan], str],
     say: Callable[[str], object] = lambda line: None,
+    accept_loss: int | None = None,
 ) -> Journal:
     """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
     check_environment(plan, environment)
@@ -92,7 +95,7 @@ def undo_remedy(
         _refuse_overtaken(journals, journal, environment)
         run = Running(spark, environment, chain, plan, journal, say)
         if journal.state != UNDOING:
-            check_undo(run)
+            check_undo(run, accept_loss)
             run = enter(run, UNDOING, "", order[0].id if order else "")
             reach("remedy.undoing")
         for index, step in enumerate(order):
@@ -111,13 +114,36 @@ def undo_remedy(
     return run.journal
 
 
-def check_undo(run: Running) -> None:
+def check_undo(run: Running, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
+    _refuse_undo_loss(run, accept_loss)
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
         if step.kind == "clear" and step.id in run.journal.done and step.arguments["version"] >= 0:
             check_version(run, step)
+
+
+def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
+    """What arrived since the remedy goes with the tables and is read again, if the source still has it."""
+    link = run.chain.link(run.plan.stage)
+    before = {
+        step.arguments["table"]: int(step.arguments["version"])
+        for step in run.plan.steps
+        if step.kind == "clear" and step.stage == link.name and step.id in run.journal.done
+    }
+    if not before or link.keyed:
+        return
+    marks = find_kept(run.spark, run.environment, KeptRule(ALL_OF, held=before))
+    loss = find_loss(run.spark, run.environment, link, marks)
+    if loss.rows and loss.rows != accept_loss:
+        raise Refused(
+            f"{loss.rows:,} rows that arrived since would be lost for ever: {loss.why}",
+            meaning="The undo takes them out with everything the remedy brought, and the source cannot bring them "
+            "again. Nothing was changed.",
+            next=f"surestart undo {run.digest[:12]} --accept-loss {loss.rows}  # if nobody needs them",
+            code="SourceLostRows",
+        )
 
 
 def undo_order(plan: Plan) -> list[Step]:

@@ -129,9 +129,13 @@ def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     for stage in planned:
         before, after = planned[stage], now.get(stage, {})
         for key, what in (("query_id", "query id"), ("planned", "last planned batch"), ("committed", "last batch")):
-            if before.get(key) != after.get(key):
+            if key in before and before[key] != after.get(key):
                 moves.append(f"{stage}: {what} was {before.get(key)}, is {after.get(key)}")
-        if before.get("manifest") != after.get("manifest") and not any(move.startswith(f"{stage}:") for move in moves):
+        if (
+            "manifest" in before
+            and before["manifest"] != after.get("manifest")
+            and not any(move.startswith(f"{stage}:") for move in moves)
+        ):
             moves.append(f"{stage}: files of the checkpoint changed ({before.get('files')} then, {after.get('files')})")
         for name, table in before.get("tables", {}).items():
             there = after.get("tables", {}).get(name, {})

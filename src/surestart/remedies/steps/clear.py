@@ -16,10 +16,14 @@ from surestart.deltalog import read_active_files
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
+from surestart.gate.identities import read_topic_id
+from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.kept import COLUMNS
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
+from surestart.remedies.source_reach import find_loss
 from surestart.remedies.start import read_kept
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
@@ -42,6 +46,8 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         return {"before": None, "after": None}
     before = int(step.arguments["version"])
     kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
+    if step.stage == run.plan.stage and find_commit(run.spark, table, run.digest, step.id) is None:
+        _refuse_new_loss(run, link, kept)
     with one_commit(run.spark, run.digest, step.id):
         if kept is None:
             run.spark.sql(f"DELETE FROM {table.sql}").collect()
@@ -52,6 +58,22 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     reach("remedy.clear.after_commit")
     after = find_commit(run.spark, table, run.digest, step.id)
     return {"before": before, "after": before if after is None else after}
+
+
+def _refuse_new_loss(run: Running, link: Link, kept: DataFrame | None) -> None:
+    """The source is asked again, right before its rows are removed: retention goes on while a plan is read."""
+    marks = run.spark.createDataFrame([], COLUMNS) if kept is None else kept
+    own = [one for one in read_runs(run.environment, run.spark) if one.query == link.query]
+    topic_id = read_topic_id(own, link.stage.declare(run.environment))
+    loss = find_loss(run.spark, run.environment, link, marks, topic_id)
+    if loss.rows > run.plan.loss:
+        raise Refused(
+            f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}",
+            meaning="The source has dropped them since. They are still in the output.",
+            next=f"surestart undo {run.digest[:12]}",
+            do_not="go on with this plan.",
+            code="SourceLostRows",
+        )
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
