@@ -22,7 +22,8 @@ from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_
 def test_the_same_digest_acts_once(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "merge-gold", run=True)
     done = apply(spark, stood, plan)
-    assert done.certificate is not None and done.certificate["exact"]
+    assert done.certificate is not None
+    assert done.certificate["exact"]
     after = contents(spark, stood)
     assert apply(spark, stood, plan).outcome == ALREADY
     assert contents(spark, stood) == after

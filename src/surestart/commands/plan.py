@@ -119,6 +119,27 @@ def check_options(args: argparse.Namespace) -> None:
             meaning="Where to begin would not be clear. Nothing was planned.",
             next=f"surestart plan replay {args.stage} --from-batch 0 -o plan.json",
         )
+
+
+def make_plan(
+    spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
+) -> Plan:
+    from surestart.remedies.half_way import refuse_half_way
+    from surestart.remedies.plan_replay import From, plan_replay, read_positions, read_time
+    from surestart.remedies.plan_reset import plan_reset
+    from surestart.remedies.planning import Request
+
+    check_options(args)
+    name = args.stage.removeprefix(f"{environment.pipeline}-")
+    for link in chain.below(name):
+        refuse_half_way(environment, link.query, spark, given_options(args))
+    request = Request(
+        settings=settings,
+        pipeline=args.pipeline or "",
+        accept_loss=args.accept_loss,
+        keep_lost=args.keep_lost,
+        run=not args.no_run,
+    )
     if args.remedy == "resume":
         from surestart.remedies.plan_resume import plan_resume
 

@@ -36,7 +36,7 @@ from surestart.sinks.delta_table import read_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-IN_PLACE, BESIDE = "in-place", "beside"
+IN_PLACE = "in-place"
 
 
 @dataclass(frozen=True)
