@@ -120,7 +120,7 @@ SHAPES = [
     Shape("stateful: partition gone", gone("state/0/1"), "dedup"),
     Shape("stateful: version empty", cut(f"state/0/0/{LAST + 1}.delta", 0), "dedup"),
     Shape("stateful: version cut, stale checksum", stale(f"state/0/0/{LAST + 1}.delta", 20), "dedup"),
-    Shape("stateful: metadata gone", gone("state/0/_metadata"), "dedup"),
+    Shape("stateful: metadata gone", gone("state/0/_metadata"), "dedup", since="4.0"),
     Shape("stateful: offsets and commits deleted", gone("offsets", "commits"), "dedup"),
     Shape("stateful: rewound by one", gone(N, C), "dedup"),
     Shape("stateful: commits behind by two", gone(C, C_BEFORE), "dedup"),

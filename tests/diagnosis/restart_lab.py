@@ -38,11 +38,13 @@ THRIFTY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMo
 
 @dataclass(frozen=True)
 class Shape:
-    """One damage. `kind` names the base query: stateless, or dedup (stateful)."""
+    """One damage. `kind` names the base query: stateless, or dedup (stateful). since: the first Spark line that writes
+    the file which is damaged."""
 
     name: str
     damage: Callable[[Path], object]
     kind: str = "stateless"
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def restart_cases(
         return case
 
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(one, shapes))
+        return list(pool.map(one, [shape for shape in shapes if shape.since <= spark]))
 
 
 def _first_batch(query: Any) -> int | None:
