@@ -120,17 +120,16 @@ def test_a_run_without_new_data_writes_nothing(spark: Any, finished: Environment
 
 
 def test_arrival_order_does_not_change_gold(spark: Any, tmp_path: Path) -> None:
-    """The same files, in one batch, one by one, and one by one backwards: the same gold."""
+    """The same files, in one batch and one by one backwards: the same gold."""
     from surestart.environment import environment_from_settings
 
     golds = []
     for name, steps in {
-        "at once": [[0, 1, 2, 3]],
-        "in turn": [[0], [1], [2], [3]],
-        "backwards": [[3], [2], [1], [0]],
+        "at once": [[0, 1, 2]],
+        "backwards": [[2], [1], [0]],
     }.items():
         environment = environment_from_settings("local", "sensor", {"root": str(tmp_path / name)}, environ={})
-        land(environment, 1200, per_file=300)
+        land(environment, 900, per_file=300)
         files = sorted(Path(environment.landing).iterdir())
         contents = [path.read_bytes() for path in files]
         for path in files:
@@ -142,7 +141,7 @@ def test_arrival_order_does_not_change_gold(spark: Any, tmp_path: Path) -> None:
         assert account(environment).faults == {}
         golds.append(table_rows(spark, environment, "sensor_gold"))
 
-    assert golds[0] == golds[1] == golds[2]
+    assert golds[0] == golds[1]
 
 
 def test_a_foreign_table_is_refused_and_left_as_it_is(spark: Any, environment: Environment) -> None:

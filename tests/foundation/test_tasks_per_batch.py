@@ -30,7 +30,7 @@ from tests.foundation.rows import land
 root = sys.argv[1]
 environment = environment_from_settings("local", "sensor", {"root": root}, environ={})
 spark = local_session("tasks", confs=event_log_confs(Path(root) / "events"))
-for _ in range(4):
+for _ in range(3):
     for stage in build_stages({"max_files_per_trigger": "1"}):
         run_stage(spark, environment, stage)
     land(environment, 10)
@@ -40,7 +40,7 @@ spark.stop()
 
 @pytest.fixture(scope="module")
 def batches(tmp_path_factory: pytest.TempPathFactory) -> tuple[Environment, list[BatchTasks]]:
-    """2,000 records, then three times ten more, each a batch of its own."""
+    """2,000 records, then twice ten more, each a batch of its own."""
     root = tmp_path_factory.mktemp("tasks")
     environment = environment_from_settings("local", "sensor", {"root": str(root)}, environ={})
     land(environment, 2000, per_file=2000)
