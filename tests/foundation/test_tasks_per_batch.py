@@ -63,5 +63,5 @@ def test_a_tiny_batch_costs_few_tasks(batches: tuple[Environment, list[BatchTask
 
     tiny = [batch for batch in measured if batch.query_id == query_id and batch.batch > 0]
 
-    assert [batch.batch for batch in tiny] == [1, 2, 3]
+    assert [batch.batch for batch in tiny] == [1, 2]
     assert {batch.batch: batch.tasks for batch in tiny if batch.tasks > most} == {}, [batch.job_names for batch in tiny]
