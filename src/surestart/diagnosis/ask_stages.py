@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.diagnose import Diagnosis, diagnose, read_stage
-from surestart.diagnosis.finding import Finding
+from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.restart import DEFAULT_LINE
 from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.environment import Environment
@@ -20,6 +20,7 @@ from surestart.stage import Stage
 
 if TYPE_CHECKING:
     from surestart.diagnosis.source_evidence import DeltaSourceEvidence
+    from surestart.remedies.journal import Journal
 
 
 def ask_stage(
@@ -33,12 +34,14 @@ def ask_stage(
     history: Iterable[Mapping[str, object]] = (),
     recorded_topic_id: str = "",
     options: str = "",
-    settled: Mapping[str, int] | None = None,
+    remedies: Sequence[Journal] | None = None,
 ) -> Diagnosis:
-    """What a start of this stage would do now. Reads only; `sinks` and `sources` as in `read_stage`."""
+    """What a start of this stage would do now. Reads only; `sinks` and `sources` as in `read_stage`, remedies: the
+    journal, where a session had to read it."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = Commands(stage.name, environment.name, options)
     ledgers = read_ledgers(stage, environment)
+    journals = read_remedies(environment) if remedies is None else remedies
 
     def kafka(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         from surestart.diagnosis.ask_kafka import ask_kafka
@@ -54,23 +57,50 @@ def ask_stage(
         sources=sources,
         ask_kafka=kafka,
         history=history,
-        settled=find_settled(environment, stage) if settled is None else settled,
+        settled=_find_settled(environment, stage, journals),
     )
-    return diagnose(
+    diagnosis = diagnose(
         evidence, environment=environment.name, spark=spark or installed_line(), now=asked_at, commands=commands
     )
+    half_way = _find_half_way(environment, stage, journals, options)
+    return diagnosis.with_findings(half_way) if half_way else diagnosis
 
 
-def find_settled(environment: Environment, stage: Stage) -> dict[str, int]:
-    """Where the newest remedy left the stage's tables; nothing where its journal is in a catalog and no session is at
-    hand: then the answer about a begin after a remedy errs on the careful side."""
+def read_remedies(environment: Environment) -> tuple[Journal, ...]:
+    """The journal of remedies; empty where it is in a catalog and no session is at hand: the answer about a begin after
+    a remedy then errs on the careful side, and the start gate has a session."""
     if not environment.root:
-        return {}
-    from surestart.remedies.journal import TABLE, read_journals, settled_tables
+        return ()
+    from surestart.remedies.journal import TABLE, read_journals
 
-    if not (Path(environment.table(TABLE).path) / "_delta_log").is_dir() and "://" not in environment.root:
+    if "://" not in environment.root and not (Path(environment.table(TABLE).path) / "_delta_log").is_dir():
+        return ()
+    return read_journals(environment)
+
+
+def _find_half_way(
+    environment: Environment, stage: Stage, journals: Sequence[Journal], options: str
+) -> tuple[Finding, ...]:
+    """A remedy that was begun and neither finished nor undone."""
+    if not journals:
+        return ()
+    from surestart.remedies.half_way import half_way
+    from surestart.remedies.journal import find_open
+
+    query = environment.query_name(stage.name)
+    journal = find_open(journals, query)
+    if journal is None:
+        return ()
+    said = half_way(journal, query, environment, options)
+    return (Finding(said.code, Severity.UNSAFE, said.what, said.meaning, said.next, said.do_not),)
+
+
+def _find_settled(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> dict[str, int]:
+    if not journals:
         return {}
-    return settled_tables(environment, read_journals(environment), stage.name)
+    from surestart.remedies.journal import settled_tables
+
+    return settled_tables(environment, journals, stage.name)
 
 
 def installed_line() -> str:

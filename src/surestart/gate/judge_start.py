@@ -21,7 +21,7 @@ from surestart.gate.history_findings import find_history
 from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
-from surestart.remedies.journal import read_journals, settled_tables
+from surestart.remedies.journal import read_journals
 from surestart.session import spark_version
 from surestart.stage import Stage
 
@@ -67,7 +67,7 @@ def judge_start(
         history=[run.as_dict() for run in registered],
         recorded_topic_id=read_topic_id(own, declaration),
         options=commands.options,
-        settled=settled_tables(environment, read_journals(environment, spark), stage.name),
+        remedies=read_journals(environment, spark),
     )
     found = find_history(
         declaration,
