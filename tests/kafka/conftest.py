@@ -16,7 +16,15 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    with kafka_broker(users={"sensor": CANARY}, tls=True) as running:
+    with kafka_broker(users={"sensor": CANARY}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tls_broker() -> Iterator[KafkaBroker]:
+    """Another one, which offers TLS and lets one user in by SCRAM."""
+    with kafka_broker(tls=True) as running:
+        KafkaClient(running.bootstrap).allow_scram("sensor", CANARY)
         yield running
 
 

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka_client import payloads
+from kafka_client import KafkaClient, payloads
 
 from conftest import CANARY
 from surestart.errors import CannotTell, UsageError
+from surestart.local.kafka_broker import KafkaBroker
 from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, Secrets, client_settings, kafka_options
 
@@ -25,13 +26,32 @@ SASL = {
 }
 
 
-def _over_plaintext(broker, client) -> tuple[str, dict[str, str]]:
-    return broker.sasl_bootstrap, SASL
+def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path):
+    client.create(topic)
+    client.produce(topic, payloads(10))
+    _run_and_look(broker.sasl_bootstrap, SASL, topic, tmp_path)
 
 
-def _over_tls(broker, client) -> tuple[str, dict[str, str]]:
-    client.allow_scram("sensor", CANARY)
-    return broker.tls_bootstrap, {
+def test_nor_is_it_over_tls_with_scram(tls_broker, topic, tmp_path):
+    client = KafkaClient(tls_broker.bootstrap)
+    client.create(topic)
+    client.produce(topic, payloads(10))
+    _run_and_look(tls_broker.tls_bootstrap, _over_tls(tls_broker), topic, tmp_path)
+
+
+def test_a_cluster_whose_certificate_is_not_trusted_is_not_talked_to(tls_broker, topic, monkeypatch):
+    for name, value in _over_tls(tls_broker).items():
+        monkeypatch.setenv(name, value)
+    assert not read_kafka_evidence(tls_broker.tls_bootstrap, topic, timeout_seconds=10).exists
+    monkeypatch.delenv("SURESTART_KAFKA_SSL_CA_PEM")
+
+    with pytest.raises(CannotTell, match="certificate verify failed"):
+        read_kafka_evidence(tls_broker.tls_bootstrap, topic, timeout_seconds=3)
+
+
+def _over_tls(broker: KafkaBroker) -> dict[str, str]:
+    assert broker.certificate is not None
+    return {
         **SASL,
         "SURESTART_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
         "SURESTART_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
@@ -39,11 +59,7 @@ def _over_tls(broker, client) -> tuple[str, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize("way", [_over_plaintext, _over_tls], ids=["SASL_PLAINTEXT, PLAIN", "SASL_SSL, SCRAM"])
-def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path, way):
-    client.create(topic)
-    client.produce(topic, payloads(10))
-    bootstrap, variables = way(broker, client)
+def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("secret_run.py"))]
     done = subprocess.run(
         [*command, bootstrap, topic, str(tmp_path)],
@@ -72,17 +88,6 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
         written = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
         assert written == []
     assert any(tmp_path.rglob("offsets/0"))
-
-
-def test_a_cluster_whose_certificate_is_not_trusted_is_not_talked_to(broker, client, topic, monkeypatch):
-    _, variables = _over_tls(broker, client)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert not read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=10).exists
-    monkeypatch.delenv("SURESTART_KAFKA_SSL_CA_PEM")
-
-    with pytest.raises(CannotTell, match="certificate verify failed"):
-        read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=3)
 
 
 class Scope:

@@ -74,7 +74,7 @@ class KafkaBroker:
 
     @property
     def tls_bootstrap(self) -> str:
-        """The listener that wants TLS, and SASL by PLAIN or SCRAM-SHA-512 inside it."""
+        """The listener that wants TLS, and inside it SCRAM-SHA-512 and a user whom the cluster was told of."""
         return f"127.0.0.1:{self.ports.tls}"
 
     def start(self, timeout_seconds: float = 120) -> None:
@@ -119,7 +119,7 @@ def kafka_broker(
     tls: bool = False,
 ) -> Iterator[KafkaBroker]:
     """A fresh broker for the duration of the block, on free ports, its data in a temporary folder. users: name and
-    password, who may come in by SASL. tls: they may come in by TLS too."""
+    password, who may come in by SASL/PLAIN. tls: there is a listener with TLS and a certificate of its own too."""
     java = find_java()
     jars = resolve_kafka_jars(java, say)
     folder = Path(tempfile.mkdtemp(prefix="surestart-kafka-"))

@@ -1,6 +1,7 @@
 """What the local broker is told: its properties, its log, its ports, its storage.
 
-listeners   PLAINTEXT, CONTROLLER, with users SASL_PLAINTEXT and with a certificate SASL_SSL too, all on 127.0.0.1
+listeners   PLAINTEXT and CONTROLLER; with users SASL_PLAINTEXT (PLAIN); with a certificate SASL_SSL (SCRAM-SHA-512);
+            all on 127.0.0.1
 one of everything   one node, one replica, one partition for Kafka's own topics: it starts in seconds
 automatic creation of topics on, as on most clusters: a tool that merely asks about a topic must not make it
 """
@@ -32,7 +33,6 @@ controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 listeners={listeners}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
-sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
 log.dirs={data}
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -51,12 +51,14 @@ background.threads=2
 log.cleaner.dedupe.buffer.size=8388608
 """
 _SASL = """\
-listener.name.{listener}.plain.sasl.jaas.config=\\
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
   org.apache.kafka.common.security.plain.PlainLoginModule required {users};
-listener.name.{listener}.scram-sha-512.sasl.jaas.config=\\
-  org.apache.kafka.common.security.scram.ScramLoginModule required;
 """
 _TLS = """\
+listener.name.sasl_ssl.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\\
+  org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.sasl_ssl.ssl.keystore.type=PKCS12
 listener.name.sasl_ssl.ssl.keystore.location={certificate.keystore}
 listener.name.sasl_ssl.ssl.keystore.password={certificate.password}
@@ -109,12 +111,11 @@ def write_configuration(
     listeners = [f"PLAINTEXT://127.0.0.1:{ports.plain}", f"CONTROLLER://127.0.0.1:{ports.controller}"]
     text = ""
     if users:
-        known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
         listeners.append(f"SASL_PLAINTEXT://127.0.0.1:{ports.sasl}")
-        text = _SASL.format(listener="sasl_plaintext", users=known)
-        if certificate:
-            listeners.append(f"SASL_SSL://127.0.0.1:{ports.tls}")
-            text += _SASL.format(listener="sasl_ssl", users=known) + _TLS.format(certificate=certificate)
+        text = _SASL.format(users=" ".join(f'user_{name}="{password}"' for name, password in users.items()))
+    if certificate:
+        listeners.append(f"SASL_SSL://127.0.0.1:{ports.tls}")
+        text += _TLS.format(certificate=certificate)
     properties = folder / "server.properties"
     properties.touch(mode=0o600)
     properties.write_text(
