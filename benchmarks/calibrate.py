@@ -7,7 +7,8 @@
     .surestart/calibrate/<line>/venv           pyspark of that line, made once by uv
     .surestart/calibrate/<line>/lab            the checkpoints of the last run, kept to be looked at
 
-Exit code 1 when a checkpoint was called safe and its start then lost, doubled or failed.
+Exit code 1 when a checkpoint was called safe and its start then lost, doubled or failed, or when a start did something
+else than was said.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def restart_here(line: str, names: list[str]) -> int:
     print(matrix(cases, f"{line} ({spark.version})"))
     print(f"{time.monotonic() - begin:.0f} s")
     spark.stop()
-    return 1 if any(case.falsely_safe for case in cases) else 0
+    return 1 if any(case.falsely_safe or not case.start_as_predicted for case in cases) else 0
 
 
 def _tell(case: Any, seconds: float) -> None:
