@@ -2,7 +2,8 @@
 
     driver python (session leader) ── java ── python workers      one session, found by its id in /proc
 
-Memory is the sum of each process's highest resident size (VmHWM), so an upper bound of what they held at once. CPU is
+Memory is the largest sum, over the processes alive at one moment, of each one's highest resident size so far (VmHWM):
+an upper bound of what they held at once, in which a launcher that has ended does not count. CPU is
 user and system time, children that were sampled until they ended included.
 """
 
@@ -56,11 +57,11 @@ def run_measured(
             start_new_session=True,
         )
         cpu: dict[int, float] = {}
-        peak: dict[int, int] = {}
+        peak = 0
         killed = False
         try:
             while child.poll() is None:
-                _sample(child.pid, cpu, peak)
+                peak = max(peak, _sample(child.pid, cpu))
                 if kill_when is not None and kill_when():
                     killed = True
                     break
@@ -75,17 +76,22 @@ def run_measured(
         err.seek(0)
         if child.returncode != 0 and not killed:
             raise SystemFailed(f"{' '.join(arguments)} ended with {child.returncode}:\n{err.read()[-3000:]}")
-        return Measured(seconds, sum(cpu.values()), sum(peak.values()), out.read(), None if killed else 0)
+        return Measured(seconds, sum(cpu.values()), peak, out.read(), None if killed else 0)
 
 
-def _sample(session: int, cpu: dict[int, float], peak: dict[int, int]) -> None:
+def _sample(session: int, cpu: dict[int, float]) -> int:
+    """CPU so far of each process alive is in `cpu`; the sum of their highest resident sizes is returned."""
+    sizes: dict[tuple[str, str], int] = {}
     for pid in _members(session):
-        with contextlib.suppress(OSError, ValueError, IndexError):
+        with contextlib.suppress(OSError, ValueError, IndexError, KeyError):
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
             cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmHWM:"):
-                    peak[pid] = int(line.split()[1]) * 1024
+            status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            # Java starts a program by a child that shares all of its memory until it becomes that program: the same
+            # command line and size, and not to be counted twice.
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+            sizes[command, status["VmSize"]] = int(status["VmHWM"].split()[0]) * 1024
+    return sum(sizes.values())
 
 
 def _members(session: int) -> list[int]:
