@@ -39,6 +39,7 @@ from surestart.diagnosis.source_findings import find_delta_source, find_file_sou
 
 SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
 _RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
+_HALF_WAY = "REMEDY_UNFINISHED"
 _FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
 _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
 
@@ -185,8 +186,11 @@ def diagnose_stage(
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, the worst first, in their order within a severity."""
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity]))
+    """Each finding once, the worst first, in their order within a severity. A remedy that stands half-way comes before
+    all: what else is found is what it has left so far."""
+    return tuple(
+        sorted(dict.fromkeys(findings), key=lambda finding: (finding.code != _HALF_WAY, _RANK[finding.severity]))
+    )
 
 
 def line_of(spark: str) -> str:

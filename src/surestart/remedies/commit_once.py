@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from surestart.deltalog import read_history
 from surestart.environment import Table
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NOTE = "surestart_remedy_step"
+_COMMITS = 1000
 
 
 @contextmanager
@@ -40,10 +42,8 @@ def note_of(digest: str, step: str) -> str:
 
 def find_commit(spark: SparkSession, table: Table, digest: str, step: str) -> int | None:
     """The version that this step made, among the newest commits of the table."""
-    rows = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1000").select("version", "userMetadata").collect()
     wanted = {"digest": digest, "step": step}
-    for row in rows:
-        text = row["userMetadata"] or ""
+    for version, text in _notes(spark, table):
         if f'"{NOTE}"' not in text:
             continue
         try:
@@ -51,5 +51,14 @@ def find_commit(spark: SparkSession, table: Table, digest: str, step: str) -> in
         except ValueError:
             continue  # somebody else's note
         if found == wanted:
-            return int(row["version"])
+            return version
     return None
+
+
+def _notes(spark: SparkSession, table: Table) -> list[tuple[int, str]]:
+    """Newest first. A table's own files answer at once; DESCRIBE HISTORY takes Spark jobs."""
+    if table.path:
+        commits = read_history(table.path, limit=_COMMITS)
+        return [(commit.version, commit.user_metadata) for commit in reversed(commits)]
+    rows = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {_COMMITS}").select("version", "userMetadata").collect()
+    return [(int(row["version"]), row["userMetadata"] or "") for row in rows]
