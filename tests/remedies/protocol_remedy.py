@@ -63,9 +63,9 @@ def make_plan(world: World, how: str, stage: str, cut: int, run: bool) -> Plan:
     for name in touched:
         _refuse_open(world, ENVIRONMENT.query_name(name))
     top = _top_marks(world, how, stage, cut)
-    if top is not None and stage == RAW and world.rules.loss_kept:
+    if top is not None and stage == RAW:
         top = {part: max(top.get(part, 0), low) for part, (low, _) in world.source.items()}
-    if top is None and stage == RAW and world.rules.loss_kept and any(low for low, _ in world.source.values()):
+    if top is None and stage == RAW and any(low for low, _ in world.source.values()):
         top = {part: low for part, (low, _) in world.source.items()}
     marks: dict[str, Marks | None] = {stage: top}
     for name in touched[1:]:
@@ -132,13 +132,13 @@ def _all_marks(world: World, stage: str, versions: Mapping[str, int] | None = No
 
 
 def _version_before(world: World, name: str, identity: str | None, batch: int) -> int:
-    """Just before the batch of that number was written; None: by the newest identity in the history."""
+    """Just before that batch, counted from the last, was written; None: by the newest identity in the history."""
     table = world.tables[name]
     own = [version for version, commit in enumerate(table.commits) if commit.note.startswith("id-")]
     if identity is None and own:
         identity = table.commits[own[-1]].note
     mine = [version for version in own if table.commits[version].note == identity]
-    return mine[batch] - 1 if batch < len(mine) else table.version
+    return mine[-1 - batch] - 1 if batch < len(mine) else table.version
 
 
 def _processed(world: World, name: str, above: Marks) -> Marks:
@@ -407,10 +407,11 @@ def _begin_of(world: World, plan: Plan, stage: str, how: Mapping[str, Any]) -> B
             below = tuple(sorted((part, marks.get(part, low)) for part, (low, _) in world.source.items()))
         return Begin(digest_of(plan), below=below, kept=kept)
     if how["caught_up"]:
-        newest = world.tables[INPUT[stage]].version
-        if world.rules.start_version_exists:
-            return Begin(digest_of(plan), version=newest, windows=(Window(0, -1, newest),))
-        return Begin(digest_of(plan), version=newest + 1)
+        table, note = world.tables[INPUT[stage]], f"{digest_of(plan)}:begin:{stage}"
+        if world.rules.start_version_exists and table.find(note) is None:
+            world.append(INPUT[stage], (), note=note)
+        found = table.find(note)
+        return Begin(digest_of(plan), version=table.version + 1 if found is None else found)
     return Begin(digest_of(plan), kept=() if stage == GOLD else kept)
 
 
@@ -482,7 +483,7 @@ def _undo_step(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
         yield from _restore(world, plan, journal, step)
     elif step.kind == "start":
         for stage in step.arguments["starts"]:
-            world.write_begin(stage, f"{digest_of(plan)}-undo", _begin_after_undo(world, plan, journal, stage))
+            world.write_begin(stage, f"{digest_of(plan)}-undo", _begin_after_undo(world, plan, stage))
         world.dirty.pop(digest_of(plan), None)
         yield
 
@@ -499,6 +500,8 @@ def _bring_back(world: World, plan: Plan, journal: Journal, step: Step) -> Steps
             world.restoring.add(here)
         world.checkpoints[stage] = TORN
         yield
+        if here not in world.retired:
+            raise Violation(f"the retired checkpoint of {stage} was taken from under an undo")
         world.checkpoints[stage] = world.retired[here]
         yield
     if _manifest(world.checkpoints[stage]) != step.arguments["manifest"]:
@@ -524,7 +527,7 @@ def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
         yield
 
 
-def _begin_after_undo(world: World, plan: Plan, journal: Journal, stage: str) -> Begin:
+def _begin_after_undo(world: World, plan: Plan, stage: str) -> Begin:
     own = [number for number, (name, key, _) in enumerate(world.begins) if key == f"{digest_of(plan)}-start"]
     before = world.begins[: own[0]] if own else world.begins
     base = next((begin for name, _, begin in reversed(before) if name == stage), None)
@@ -536,13 +539,10 @@ def _begin_after_undo(world: World, plan: Plan, journal: Journal, stage: str) ->
     restored = world.tables[INPUT[stage]].find(f"{digest_of(plan)}:undo:clear:{INPUT[stage]}") if stage != RAW else None
     if restored is None or not world.rules.skip_window:
         return base._replace(windows=windows if world.rules.skip_window else ())
-    return base._replace(windows=(*windows, _window(world, plan, journal, stage, restored)))
+    return base._replace(windows=(*windows, _window(world, plan, stage, restored)))
 
 
-def _window(world: World, plan: Plan, journal: Journal, stage: str, restored: int) -> Window:
-    if world.rules.window_by_time:
-        undoing = next(entry.at for entry in journal.entries if entry.state == UNDOING)
-        return Window(journal.first.at, undoing, restored)
+def _window(world: World, plan: Plan, stage: str, restored: int) -> Window:
     marks = _marks(plan, str(CHAIN.link(stage).upstream))
     rows = world.tables[INPUT[stage]].rows(restored - 1)
     clocks = [row[2] for row in rows if row[0] is not None and row[1] >= marks.get(row[0], 0)]

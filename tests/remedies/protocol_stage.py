@@ -51,6 +51,7 @@ def run_stage(world: World, me: str, stage: str, limit: int, lossy: bool = False
         world.checkpoints[stage] = Checkpoint(f"id-{world.tick()}")
     mine = world.checkpoints[stage].query_id
     passing = _passes(world, stage, begin)
+    begin = _without_kept_after_snapshot(world, stage, begin)
     yield
     while True:
         held = _checkpoint(world, stage, mine)
@@ -109,6 +110,14 @@ def _passes(world: World, stage: str, begin: Begin | None) -> bool:
     start, end, _ = held.batches[-1]
     place = start if held.in_flight and world.rules.window_from_batch_start else end
     return place is None or place.version <= max(window.until for window in begin.windows)
+
+
+def _without_kept_after_snapshot(world: World, stage: str, begin: Begin | None) -> Begin | None:
+    """What is added below the marks later, by a backfill of the input, is new to the output."""
+    held = world.checkpoints[stage]
+    if begin is None or stage == RAW or not held.commits:
+        return begin
+    return begin if held.batches[held.commits - 1][1].snapshot else begin._replace(kept=())
 
 
 def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, passing: bool) -> Any:

@@ -62,14 +62,12 @@ class Rules:
     marker_row: bool = True
     former_start_kept: bool = True
     windows_kept: bool = True
-    window_by_time: bool = True
     window_from_batch_start: bool = True
     caught_up_needs_equal_marks: bool = True
     start_version_exists: bool = True
     marks_capped_by_now: bool = True
     copy_before_marker: bool = True
     restore_checks_source: bool = True
-    loss_kept: bool = True
     source_looked_at_again: bool = True
     overtaken_refused: bool = True
     undo_allows_no_anew: bool = True
