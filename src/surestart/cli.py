@@ -21,6 +21,7 @@ VERBS = {
     "plan": "what a remedy (resume, replay, backfill, reset, retire) would do; writes nothing else",
     "apply": "do what a plan says; killed anywhere, the same command goes on",
     "undo": "checkpoints and tables as they were before a remedy",
+    "prune": "retired checkpoints past an age: lists them, removes them by the list's digest",
     "verify": "count lost and duplicated rows, from the source to the last table",
     "kafka": "start, stop and look at a real Kafka broker on this machine",
 }

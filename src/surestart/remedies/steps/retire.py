@@ -73,6 +73,13 @@ def check_retired(run: Running, step: Step) -> None:
     wanted = step.arguments["manifest"]
     if not _complete(aside).exists() and read_manifest(local_folder(link.checkpoint)).digest == wanted:
         return  # It is back already.
+    if not aside.is_dir():
+        raise Refused(
+            f"{aside} is gone: `surestart prune` has removed it, or somebody else",
+            meaning=f"The former checkpoint of {link.query} cannot come back. Nothing was changed.",
+            next=f"surestart plan replay {step.stage} -o plan.json  # or reset",
+            code="UndoTooLate",
+        )
     found = read_manifest(aside)
     if found.digest != wanted:
         raise _differs(str(aside), wanted, found)

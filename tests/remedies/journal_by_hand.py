@@ -1,0 +1,38 @@
+"""The journal of remedies as its Delta log has it, written without Spark: only the notes of its commits are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from surestart.environment import Environment
+from surestart.remedies.journal import BEGUN, DONE, FINISHED, NOTE, RELEASED, UNDOING, WITHDRAWN, Entry
+from tests.deltalog.handmade import commit_file, create, info, write_commit
+
+# What the journal holds of a remedy that stands there.
+WAYS = {
+    "begun": (BEGUN, DONE),
+    "released": (BEGUN, DONE, RELEASED),
+    "finished": (BEGUN, DONE, RELEASED, FINISHED),
+    "undoing": (BEGUN, DONE, RELEASED, FINISHED, UNDOING),
+    "withdrawn": (BEGUN, DONE, RELEASED, FINISHED, UNDOING, WITHDRAWN),
+}
+
+
+def write_journal(environment: Environment, digest: str, way: str, query: str = "sensor-raw-ingest") -> None:
+    """A reset of the query that has come so far; a second call carries it further."""
+    table = Path(environment.table("surestart_remedies").path)
+    first = Entry(digest, 0, BEGUN, remedy="reset", stage=query.removeprefix("sensor-"), queries=(query,), at=1)
+    version = 0
+    while commit_file(table, version).exists():
+        version += 1
+    written = [path.read_text() for path in sorted((table / "_delta_log").glob("*.json"))]
+    for number, state in enumerate(WAYS[way]):
+        note = json.dumps({NOTE: asdict(replace(first, number=number, state=state))})
+        if any(json.dumps(note) in text for text in written):
+            continue
+        # Delta allows one commitInfo to a commit: that of the table's creation carries the first note.
+        actions = create()[1:] if version == 0 else []
+        write_commit(table, version, info("WRITE", userMetadata=note), *actions)
+        version += 1
