@@ -92,7 +92,7 @@ def _before(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str
     if link.input is None:
         return KeptRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
     given = {link.input.name: read_table_facts(spark, link.input).version}
-    return KeptRule(PROCESSED, held=versions, given=given), f"Read again from batch {batch} on."
+    return KeptRule(PROCESSED, held=versions, given=given, capped=there), f"Read again from batch {batch} on."
 
 
 def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str]:

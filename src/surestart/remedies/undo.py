@@ -101,6 +101,9 @@ def undo_remedy(
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
+            if step.kind == "clear" and step.stage == plan.stage:
+                # Again: an undo that lay half-way may have outlasted the source's retention.
+                _refuse_undo_loss(run, accept_loss)
             say(f"undo: {step.what}")
             module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
             try:
