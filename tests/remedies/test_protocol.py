@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from surestart.remedies.plan import Plan, parse_plan
-from tests.remedies.protocol_actors import ACTS, BEGINNINGS, STOPS, Actors, act_at_random
+from tests.remedies.protocol_actors import ACTS, BEGINNINGS, STOPS, Actors, act_as_known, act_at_random
 from tests.remedies.protocol_remedy import RESET
 from tests.remedies.protocol_world import RAW, Rules, Violation
 
@@ -86,7 +86,12 @@ def test_a_planted_bug_is_found(bug: str) -> None:
         _act_many_times(rules)
 
 
+def test_the_schedules_that_once_broke_it_do_no_more() -> None:
+    act_as_known(Rules())
+
+
 def _act_many_times(rules: Rules) -> None:
+    act_as_known(rules)
     for seed in range(SCHEDULES):
         act_at_random(rules, seed)
 
