@@ -25,6 +25,10 @@ class Manifest:
         lines = "\n".join(f"{name}\0{size}\0{sha}" for name, (size, sha) in sorted(self.files.items()))
         return hashlib.sha256(lines.encode("utf-8", errors="surrogateescape")).hexdigest()
 
+    def is_within(self, other: Manifest) -> bool:
+        """Nothing is here that the other has not, the same bytes."""
+        return self.files.items() <= other.files.items()
+
 
 def local_folder(location: str) -> Path:
     """Where a checkpoint can be moved from: this file system, Volumes on a cluster included."""

@@ -50,7 +50,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
         if found.digest != wanted:
             raise _differs(str(aside), wanted, found)
         if not restoring.exists():
-            if step.id in run.journal.done:
+            if step.id in run.journal.done or not read_manifest(here).is_within(found):
                 move_verified(here, since, None)
             else:
                 # What is left of the original there is in the complete copy.
@@ -102,6 +102,10 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
     promised = _complete(target).read_text(encoding="utf-8")
     if manifest.digest != promised:
         raise _differs(str(target), promised, manifest)
+    left = read_manifest(origin)
+    if not left.is_within(manifest):
+        # Died before the removal, and somebody has written there before this call.
+        raise _differs(str(origin), promised, left)
     reach("remedy.move.before_removal")
     _remove(origin, target)
     return manifest

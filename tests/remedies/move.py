@@ -1,0 +1,59 @@
+"""Moves a checkpoint aside, or back, without Spark; and in a process of its own that is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
+from surestart.failpoints import VARIABLE
+from surestart.remedies.chain import read_chain
+from surestart.remedies.journal import BEGUN, DONE, Entry, Journal
+from surestart.remedies.plan import Plan, Step, environment_facts
+from surestart.remedies.running import Running
+from surestart.remedies.steps.retire import apply_step, undo_step
+
+STAGE = "raw-ingest"
+
+
+def away(environment: Environment, wanted: str) -> dict[str, Any]:
+    return apply_step(running(environment, journaled=False), retire_step(wanted))
+
+
+def back(environment: Environment, wanted: str) -> dict[str, Any]:
+    return undo_step(running(environment, journaled=True), retire_step(wanted))
+
+
+def back_half_way(environment: Environment, wanted: str) -> dict[str, Any]:
+    return undo_step(running(environment, journaled=False), retire_step(wanted))
+
+
+def retire_step(wanted: str) -> Step:
+    return Step(f"retire:{STAGE}", "retire", "move aside", STAGE, {"manifest": wanted})
+
+
+def running(environment: Environment, *, journaled: bool) -> Running:
+    """No session: a checkpoint is moved without one. journaled: the journal says that it was moved aside."""
+    plan = Plan("reset", STAGE, "in-place", environment_facts(environment), 1, (STAGE,), {}, ())
+    entries = [Entry(plan.digest, 0, BEGUN)] + [Entry(plan.digest, 1, DONE, step=f"retire:{STAGE}")] * journaled
+    chain = read_chain(environment, build_stages({}))
+    return Running(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
+
+
+def dies_at(point: str, doing: Callable[[], object]) -> None:
+    """A forked process does it and is killed there; raises when it was not."""
+    child = os.fork()
+    if child == 0:
+        # Its own session, so that nothing but itself dies.
+        os.setsid()
+        os.environ[VARIABLE] = point
+        try:
+            doing()
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"{point} was never reached"
+    assert os.WTERMSIG(status) == signal.SIGKILL
