@@ -3,7 +3,7 @@
     mode    what it does
     plan    shows the plan and stores it as <checkpoint_root>/_plans/<digest>.json, beside the checkpoints and in none
     apply   applies the stored plan of that digest; a plan that was begun goes on
-    undo    undoes the remedy of that digest
+    undo    undoes the remedy of that digest; of the options it heeds --accept-loss
 
 The digest covers when a plan was made and what the world was like then, so a plan made again is another plan: what is
 applied has to be the one that somebody has read.
@@ -94,7 +94,8 @@ def remedy(
     chain = read_chain(environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan))
     # Whoever pasted the digest, with the stage and the remedy that belong to it, has named what is changed.
     if mode == "undo":
-        return _shown(plan, undo_remedy(spark, environment, chain, plan, _target, say))
+        accepted = read_options(wanted, stage, settings.get("options", "")).accept_loss
+        return _shown(plan, undo_remedy(spark, environment, chain, plan, _target, say, accepted))
     return _shown(plan, apply_plan(spark, environment, chain, plan, _target, say).journal)
 
 

@@ -104,7 +104,7 @@ def undo_remedy(
             if step.kind == "clear" and step.stage == plan.stage:
                 # Again: an undo that lay half-way may have outlasted the source's retention.
                 _refuse_undo_loss(run, accept_loss)
-            say(f"undo: {step.what}")
+            say(f"take back: {step.what}")
             module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
             try:
                 facts = module.undo_step(run, step)
