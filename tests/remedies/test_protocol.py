@@ -7,6 +7,7 @@ more; `PROTOCOL_SHRINK=1` makes a found schedule short.
 from __future__ import annotations
 
 import os
+import random
 import sys
 from dataclasses import fields, replace
 from typing import Any
@@ -24,6 +25,10 @@ from tests.remedies.protocol_world import RAW, Rules, Violation
 SCHEDULES = int(os.environ.get("PROTOCOL_SCHEDULES", "5000"))
 PHASES = [Phase.generate, Phase.shrink] if os.environ.get("PROTOCOL_SHRINK") else [Phase.generate]
 
+# One draw decides where all three stages stand; drawn one by one they cost as much as three acts.
+_chance = random.Random(0)
+_BEGUN = [(_chance.choice(BEGINNINGS), _chance.choices(STOPS, k=3)) for _ in range(500)]
+
 
 class Protocol(RuleBasedStateMachine):
     protocol = Rules()
@@ -32,9 +37,9 @@ class Protocol(RuleBasedStateMachine):
         super().__init__()
         self.actors = Actors(self.protocol)
 
-    @initialize(given=st.sampled_from(BEGINNINGS), stops=st.tuples(*[st.sampled_from(STOPS)] * 3))
-    def the_stages_have_run(self, given: tuple[bool, int, int], stops: tuple[int, ...]) -> None:
-        self.actors.the_stages_have_run(given, stops)
+    @initialize(begun=st.sampled_from(_BEGUN))
+    def the_stages_have_run(self, begun: tuple[tuple[bool, int, int], list[int]]) -> None:
+        self.actors.the_stages_have_run(*begun)
 
     @invariant()
     def holds(self) -> None:
@@ -64,7 +69,7 @@ def run_machine(rules: Rules, schedules: int) -> None:
         machine,
         settings=settings(
             max_examples=schedules,
-            stateful_step_count=12,
+            stateful_step_count=8,
             deadline=None,
             derandomize=True,
             database=None,
