@@ -149,9 +149,11 @@ def _processed(spark: SparkSession, environment: Environment, rule: KeptRule) ->
     if rule.within is not None:
         within = find_kept(spark, environment, read_rule(rule.within)).toDF("source", "partition", "k_below")
         given = given.join(F.broadcast(within), ["source", "partition"]).where("offset < k_below").drop("k_below")
-    held = (
-        _positions(spark, environment, rule.held).groupBy("source", "partition", "offset").agg(F.count("*").alias("n"))
-    )
-    joined = given.join(held, ["source", "partition", "offset"], "left")
+    position = ["source", "partition", "offset"]
+    found = _positions(spark, environment, rule.held)
+    if rule.capped:
+        found = found.join(_positions(spark, environment, rule.capped), position, "left_semi")
+    held = found.groupBy(*position).agg(F.count("*").alias("n"))
+    joined = given.join(held, position, "left")
     first_missing = F.min(F.when(F.col("n").isNull(), F.col("offset")))
     return joined.groupBy("source", "partition").agg(F.coalesce(first_missing, F.max("offset") + 1).alias("below"))
