@@ -18,6 +18,7 @@ def removed(plan: Any) -> dict[str, int]:
     return {effect.target: effect.rows for effect in plan.effects if effect.action == "remove rows"}
 
 
+@pytest.mark.chaos
 def test_from_a_batch_the_later_rows_go_and_come_again_and_the_undo_puts_all_back(
     spark: Any, stood: Environment
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_stage_whose_last_batch_reached_one_table_only_begins_at_its_first_mis
     assert_exact(stood)
 
 
+@pytest.mark.chaos
 def test_named_positions_are_read_again_and_all_others_stay(spark: Any, stood: Environment) -> None:
     file = sorted(Path(stood.landing).iterdir())[2]
     plan = replay(spark, stood, "raw-ingest", From(positions={f"file:{file}": {"0": 4}}))
