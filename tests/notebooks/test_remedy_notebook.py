@@ -16,10 +16,10 @@ from sensor_pipeline.stages import PIPELINE
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.remedies.journal import FINISHED
-from surestart.remedies.plan import Plan, digest_of, environment_facts
+from surestart.remedies.plan import Plan, Step, digest_of, environment_facts
 from surestart.remedies.stored_plans import plans_folder, store_plan
 from surestart.remedy_notebook import Remedied, read_options, remedy
-from tests.report.plans import make_certificate, make_journal, make_plan
+from tests.report.plans import STEPS, make_certificate, make_journal, make_plan
 
 APPLY = {"stage": "raw-ingest", "remedy": "reset", "options": "", "mode": "apply", "digest": ""}
 
@@ -89,6 +89,16 @@ def test_a_digest_of_another_stage_or_remedy_is_refused(environment, plan, given
 def test_settings_that_contradict_the_plan_are_refused(environment, plan) -> None:
     with pytest.raises(UsageError, match="source='kafka' was given, the plan was made with 'files'"):
         ask(environment, digest=plan.digest, source="kafka", bootstrap="127.0.0.1:1", topic="sensor")
+
+
+@pytest.mark.parametrize("kind", ["teleport", "../clear", "clear.apply_step", ""])
+def test_a_plan_with_a_step_that_nobody_knows_is_refused_before_it_begins(environment, kind: str) -> None:
+    made = make_plan(environment=environment_facts(environment), steps=(*STEPS, Step("x", kind, "x")))
+    store_plan(environment, made)
+    with pytest.raises(Refused) as refusal:
+        ask(environment, digest=made.digest)
+
+    assert refusal.value.code == "StepUnknown"
 
 
 def test_a_mode_that_a_job_parameter_brought_is_refused(environment, plan) -> None:

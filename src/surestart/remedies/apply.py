@@ -9,6 +9,7 @@ Killed anywhere, the same call goes on where it was. From `begun` to `released` 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -76,6 +77,7 @@ def apply_plan(
             next=f"surestart doctor {plan.stage} -e {environment.name} {options_of(environment)}".rstrip(),
             code="NothingToApply",
         )
+    check_steps(plan)
     journal = look_up(spark, environment, plan)
     if journal is not None and journal.state == FINISHED:
         return Applied(ALREADY, journal, journal.facts("certify") or None)
@@ -103,6 +105,23 @@ def apply_plan(
     run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
     run = _enter(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
+
+
+def check_steps(plan: Plan) -> None:
+    """Raises when this version cannot do one of the steps: found out only there, the plan would stand half-way."""
+    unknown = [step.kind for step in plan.steps if not _is_known(step.kind)]
+    if unknown:
+        raise Refused(
+            f"the plan {plan.digest[:12]} has steps that this version cannot do: {', '.join(dict.fromkeys(unknown))}",
+            meaning="It was made by another version, or for something that no remedy can do yet. This call changed nothing.",
+            next="surestart --version",
+            do_not="do that step by hand.",
+            code="StepUnknown",
+        )
+
+
+def _is_known(kind: str) -> bool:
+    return kind.isidentifier() and importlib.util.find_spec(f"surestart.remedies.steps.{kind}") is not None
 
 
 def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journal | None:
