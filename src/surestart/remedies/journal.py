@@ -237,4 +237,5 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
         if problem.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
             return []
         raise
-    return [str(row["userMetadata"] or "") for row in rows]
+    # Delta gives the newest first; remedies are told in the order in which they began.
+    return [str(row["userMetadata"] or "") for row in sorted(rows, key=lambda row: int(row["version"]))]
