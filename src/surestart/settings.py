@@ -49,6 +49,11 @@ LOCAL = (
         "The default forks `chmod` and `stat` processes for every log file on a disk without libhadoop. This one "
         "relies on rename, which is atomic on a local disk only. Measured: 70 -> 23 ms a batch.",
     ),
+    Setting(
+        "spark.sql.sources.parallelPartitionDiscovery.threshold",
+        "10000",
+        "A batch of more than 32 files is otherwise looked up by a Spark job of its own with a task for each file.",
+    ),
     Setting("spark.sql.debug.maxToStringFields", "100", "Keeps a warning out of the screen."),
 )
 

@@ -47,17 +47,20 @@ def split_lines(files: DataFrame) -> DataFrame:
     only if it is not empty."""
     from pyspark.sql import functions as F
 
-    text = F.decode(F.col("content"), "ISO-8859-1")
-    ends = F.when(text.endswith("\n"), 1).otherwise(0)
-    lines = files.where(F.length("content") > 0).select(
+    content = F.col("content")
+    ends = F.when(F.endswith(content, F.lit(b"\n")), 1).otherwise(0)
+    # Cut as bytes: Spark evaluates every mention of a decoded text, and decoding a file is the dearest step here.
+    text = F.decode(F.substr(content, F.lit(1), F.length(content) - ends), "ISO-8859-1")
+    lines = files.where(F.length(content) > 0).select(
         F.col("path").alias("source"),
         F.col("modificationTime").alias("source_time"),
-        F.posexplode(F.split(F.substr(text, F.lit(1), F.length("content") - ends), F.lit("\n"))).alias(
-            "offset", "line"
-        ),
+        F.posexplode(F.split(text, F.lit("\n"))).alias("offset", "line"),
     )
+    line = F.col("line")
+    # A text of ASCII characters only is its own bytes already.
+    ascii_only = F.octet_length(line) == F.char_length(line)
     return lines.select(
-        F.encode(F.col("line"), "ISO-8859-1").alias("payload"),
+        F.when(ascii_only, line.cast("binary")).otherwise(F.encode(line, "ISO-8859-1")).alias("payload"),
         F.lit(None).cast("binary").alias("key"),
         F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
         F.col("source"),
