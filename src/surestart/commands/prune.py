@@ -90,7 +90,7 @@ def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, opt
         yield f"Next: {apply} --apply {prune.unfinished[0][:12]}"
     elif prune.going:
         total = sum(one.size for one in prune.going)
-        yield f"{_things(len(prune.going))}, {total:,} bytes; removed for ever. Nothing was removed yet."
+        yield f"{_things(len(prune.going))}, {total:,} bytes. Nothing was removed yet; it is for ever."
         yield f"Next: {apply} --apply {prune.digest[:12]}"
     else:
         yield f"Next: surestart status{options}"

@@ -228,9 +228,11 @@ def _read_list(record: Path) -> tuple[str, ...]:
 
 
 def _moved(wanted: str, prune: Prune) -> Refused:
-    what = f"{len(prune.going)} retired checkpoints, digest {prune.digest[:12]}" if prune.going else "nothing to remove"
+    what = (
+        f"it has {len(prune.going)} folders, digest {prune.digest[:12]}" if prune.going else "nothing is to be removed"
+    )
     return Refused(
-        f"the digest {wanted[:12]} is of another list; now there is {what}",
+        f"the digest {wanted[:12]} is of another list; now {what}",
         meaning="What is removed has to be what was listed and read. Nothing was removed.",
         next="surestart prune  # with the same --older-than",
         code="PruneMoved",
