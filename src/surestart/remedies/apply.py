@@ -113,7 +113,7 @@ def check_steps(plan: Plan) -> None:
     if unknown:
         raise Refused(
             f"the plan {plan.digest[:12]} has steps that this version cannot do: {', '.join(dict.fromkeys(unknown))}",
-            meaning="It was made by another version, or for something that no remedy can do yet. This call changed nothing.",
+            meaning="Another version made it, or it is for what no remedy can do yet. This call changed nothing.",
             next="surestart --version",
             do_not="do that step by hand.",
             code="StepUnknown",
