@@ -27,7 +27,8 @@ def to_readings(raw: DataFrame) -> DataFrame:
     message = F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", options))
     # Spark moves a filter on `reason` below a projection and would parse the text once for every field that the filter
     # looks at (220 us of CPU a record instead of 21), but not below an expression that it takes for non-deterministic.
-    # This one always holds. explode(array(…)) is a barrier too, and runs interpreted.
+    # This one always holds. explode(array(…)) is a barrier too, but runs interpreted: 6.3 s of CPU for 200,000 records
+    # against 4.9 s.
     parsed = raw.select("*", F.when(F.spark_partition_id() >= 0, message).alias("message"))
     return parsed.select(*readings_of(F.col("message"), unreadable(F.col("payload"), F.col("message"))))
 
