@@ -27,7 +27,7 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
     done = len(journal.undone if journal.state == UNDOING else journal.done)
     return Refused(
         f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
-        f"{journal.last.next or 'the first'})",
+        f"{journal.last.next or 'its end'})",
         meaning="Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows. "
         "Nothing was started.",
         next=f"surestart {verb} {digest}{settings}" + ("" if verb == "undo" else "  # or: surestart undo " + digest),
