@@ -6,11 +6,10 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from kafka_client import KafkaClient
+from kafka_client import CANARY, KafkaClient
 
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 
-CANARY = "canary-pa55;w0rd-5up3r"
 _numbers = itertools.count(1)
 
 

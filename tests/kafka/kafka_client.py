@@ -22,6 +22,9 @@ from surestart.sinks.delta_append import DeltaAppend
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Stage
 
+# The password that must be found nowhere.
+CANARY = "canary-pa55;w0rd-5up3r"
+
 Rows = Counter  # of (partition, offset, payload)
 
 # The class behind kafka-consumer-groups.sh.

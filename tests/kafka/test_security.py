@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka_client import KafkaClient, payloads
+from kafka_client import CANARY, KafkaClient, payloads
 
-from conftest import CANARY
 from surestart.errors import CannotTell, UsageError
 from surestart.local.kafka_broker import KafkaBroker
 from surestart.sources.kafka_evidence import read_kafka_evidence
