@@ -13,6 +13,9 @@ os.environ.setdefault("SURESTART_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 from surestart.environment import Environment, environment_from_settings
 
+# Compiling a plan costs more than running it on twenty rows. Drivers that tests start, and notebooks, do compile.
+UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
@@ -24,7 +27,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         yield any_session("tests")
         return
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse)})
+    session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse), **UNCOMPILED})
     yield session
     session.stop()
 
