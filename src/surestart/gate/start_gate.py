@@ -106,4 +106,12 @@ def _open_by_row(
     refuse_foreign_tables(spark, environment, stage, judged[0])
     record = refuse_or_accept(judged, record, accept, commands)
     claimed = claim_or_refuse(spark, environment, record, runs, commands)
-    return GuardedRun(spark, environment, stage, claimed, warn=warn)
+    run = GuardedRun(spark, environment, stage, claimed, warn=warn)
+    try:
+        # A remedy may have begun since the first look. It writes `begun` and then looks for claims; this start has
+        # written its claim and now looks for `begun`: one of the two sees the other.
+        refuse_half_way(environment, record.query, spark, commands.options)
+    except BaseException as reason:
+        run.end_with(reason)
+        raise
+    return run
