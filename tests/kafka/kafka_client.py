@@ -80,11 +80,12 @@ class KafkaClient:
             producer.poll(0)
 
 
-def described(broker, group: str) -> dict[int, tuple[int, int, int]]:
-    """Partition -> (current offset, log end offset, lag), as kafka-consumer-groups --describe prints it."""
+def described(broker, group: str, topic: str) -> dict[int, tuple[int, int, int]]:
+    """Partition -> (current offset, log end offset, lag), as kafka-consumer-groups --describe prints it. Other tests'
+    topics are in the same group."""
     shown = broker.run_tool(GROUPS_TOOL, "--bootstrap-server", broker.bootstrap, "--describe", "--group", group)
     rows = [line.split() for line in shown.stdout.splitlines() if line.startswith(group)]
-    return {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
+    return {int(row[2]): (int(row[3]), int(row[4]), int(row[5])) for row in rows if row[1] == topic}
 
 
 def payloads(count: int, prefix: str = "v") -> list[bytes]:

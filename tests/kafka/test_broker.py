@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -27,7 +28,10 @@ def _wait_until(condition, seconds: float) -> bool:
 
 def _listening(pid: int) -> set[str]:
     """The addresses that a process listens on, from the kernel's own tables."""
-    opened = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    opened = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            opened.append(str(entry.readlink()))
     inodes = {name.removeprefix("socket:[").rstrip("]") for name in opened if name.startswith("socket:[")}
     found = set()
     for table, size in (("tcp", 4), ("tcp6", 16)):

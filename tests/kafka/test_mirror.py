@@ -24,7 +24,7 @@ def test_kafkas_own_tool_shows_the_stages_lag(spark, environment, broker, client
     assert (mirror.failures, run.batches) == (0, 3), caplog.text
     assert 1 <= mirror.told <= 3
     client.produce(topic, payloads(10))
-    assert described(broker, group) == {0: (30, 35, 5), 1: (30, 35, 5)}
+    assert described(broker, group, topic) == {0: (30, 35, 5), 1: (30, 35, 5)}
     assert raw_rows(spark, environment) == stored
 
 

@@ -109,12 +109,12 @@ def test_the_three_stages_from_kafka_are_exact_and_kafkas_own_tool_shows_their_l
     group = "local.sensor-raw-ingest.mirror"
     # A busy machine may take longer to tell the group than the run waits for it.
     deadline = time.monotonic() + 30
-    while (shown := described(broker, group)) != _caught_up(ends) and time.monotonic() < deadline:
+    while (shown := described(broker, group, topic)) != _caught_up(ends) and time.monotonic() < deadline:
         pass
     assert shown == _caught_up(ends)
 
     assert main([*command, "--readings", "100", "--plain"]) == 0
 
-    shown = described(broker, group)
+    shown = described(broker, group, topic)
     assert sum(lag for _, _, lag in shown.values()) == 100
     assert {number: current for number, (current, _, _) in shown.items()} == ends

@@ -9,6 +9,7 @@ The certificate signs itself and names 127.0.0.1 and localhost, so a client chec
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 from dataclasses import dataclass, field
@@ -41,8 +42,9 @@ def make_certificate(java: Java, folder: Path) -> Certificate:
 
 def _keytool(java: Java, password: str, *arguments: str) -> str:
     # By the environment: arguments of a process can be read by everybody on the machine.
+    tool = _find_keytool(java)
     done = subprocess.run(
-        [str(java.executable.parent / "keytool"), *arguments],
+        [str(tool), *arguments],
         env={**os.environ, _PASSWORD: password},
         capture_output=True,
         text=True,
@@ -53,7 +55,23 @@ def _keytool(java: Java, password: str, *arguments: str) -> str:
         raise CannotTell(
             f"keytool {arguments[0]} ended with {done.returncode}: {(done.stdout or done.stderr).strip()[-300:]}",
             meaning="There is no certificate, so the broker cannot offer TLS.",
-            next=f"{java.executable.parent / 'keytool'} -help",
+            next=f"{tool} -help",
             code="KafkaCertificateNotMade",
         )
     return done.stdout
+
+
+def _find_keytool(java: Java) -> Path:
+    """Beside the Java that really runs: the one that is found may be a launcher, such as that of a Spark session."""
+    asked = [str(java.executable), "-XshowSettings:properties", "-version"]
+    told = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stderr
+    home = re.search(r"java\.home = (.+)", told)
+    tool = Path(home.group(1).strip()) / "bin" / "keytool" if home else java.executable.parent / "keytool"
+    if not tool.exists():
+        raise CannotTell(
+            f"there is no keytool at {tool}",
+            meaning="There is no certificate, so the broker cannot offer TLS. Java itself works.",
+            next="sudo apt-get install openjdk-17-jre-headless",
+            code="KafkaCertificateNotMade",
+        )
+    return tool
