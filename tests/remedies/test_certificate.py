@@ -17,7 +17,7 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.remedies.certificate import Certificate, certify
 from surestart.remedies.chain import read_chain
 from surestart.remedies.counts import Gap, StageCount
-from surestart.runner import run_stage
+from surestart.runner import run_stage, run_ungated
 from tests.foundation.rows import account, land, run_all
 
 RAW, GOOD, QUARANTINE, GOLD = "sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold"
@@ -263,7 +263,9 @@ def test_a_batch_in_flight_is_no_fault(spark: Any, pipeline: Environment, landin
     before = [
         max(int(path.name) for path in (one / "commits").iterdir() if path.name.isdecimal()) for one in checkpoints
     ]
-    run_all(spark, pipeline)
+    for stage in build_stages({}):
+        # A copy of another environment: the gate would see that its tables have moved.
+        run_ungated(spark, pipeline, stage)
     for one, last in zip(checkpoints, before, strict=True):
         (one / "commits" / str(last + 1)).unlink()
 
