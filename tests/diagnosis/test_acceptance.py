@@ -79,7 +79,7 @@ def test_a_table_ahead_of_the_checkpoint_skips_and_names_the_batches() -> None:
     assert (answer.acceptance, codes(answer)) == (SKIPS, ("SINK_AHEAD_OF_CHECKPOINT",))
     assert answer.findings[0].severity is Severity.UNSAFE
     assert "drops 5 batches (5..9)" in answer.findings[0].meaning
-    assert answer.findings[0].next == "surestart plan replay ingest -e prod -o plan.json"
+    assert answer.findings[0].next == "surestart plan replay ingest -e prod --from-output -o plan.json"
 
 
 @given(table_batch=st.integers(0, 50), batch=st.integers(0, 50), replayed=st.booleans())

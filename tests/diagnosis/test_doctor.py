@@ -76,7 +76,7 @@ def test_a_rewound_checkpoint_is_refused_with_the_numbers_and_the_command(tmp_pa
     assert "SKIPS" in answer.stdout
     assert "SINK_AHEAD_OF_CHECKPOINT" in answer.stdout
     last = answer.stdout.rstrip().splitlines()[-1]
-    assert last == f"Next: surestart plan replay raw-ingest -e local --root {tmp_path} -o plan.json"
+    assert last == f"Next: surestart plan replay raw-ingest -e local --root {tmp_path} --from-output -o plan.json"
 
 
 def test_a_deleted_checkpoint_over_kept_output_is_refused_for_append_and_said_for_merge(tmp_path: Path) -> None:

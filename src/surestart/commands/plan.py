@@ -37,6 +37,7 @@ _BELONGS = {
     "from_batch": ("replay",),
     "from_time": ("replay",),
     "from_positions": ("replay",),
+    "from_output": ("replay",),
     "range": ("backfill",),
     "arrived_from": ("backfill",),
     "arrived_before": ("backfill",),
@@ -61,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     begin.add_argument("--from-time", metavar="TIME", help="from the first batch written then or later (ISO 8601)")
     begin.add_argument(
         "--from-positions", metavar="JSON", help='{"topic or file": {"partition": first offset to read again}}'
+    )
+    begin.add_argument(
+        "--from-output",
+        action="store_true",
+        help="from where the output ends, by the rows it holds: for a checkpoint that is gone or cannot be trusted",
     )
     parser.add_argument(
         "--range",
@@ -113,9 +119,10 @@ def check_options(args: argparse.Namespace) -> None:
                 meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
                 next=f"surestart plan {args.remedy} {args.stage} -o plan.json",
             )
-    if len([one for one in (args.from_batch, args.from_time, args.from_positions) if one is not None]) > 1:
+    begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
+    if len([one for one in begins if one is not None]) > 1:
         raise UsageError(
-            "only one of --from-batch, --from-time and --from-positions can be given",
+            "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
             next=f"surestart plan replay {args.stage} --from-batch 0 -o plan.json",
         )
@@ -162,6 +169,7 @@ def make_plan(
             batch=args.from_batch,
             time=read_time(args.from_time) if args.from_time else None,
             positions=read_positions(args.from_positions) if args.from_positions else None,
+            output=args.from_output,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
     return plan_reset(spark, environment, chain, name, request)

@@ -15,7 +15,9 @@ class Commands:
     options: str = ""
 
     def plan(self, remedy: str) -> str:
-        return f"surestart plan {remedy} {shlex.quote(self.stage)}{self._environment} -o plan.json"
+        # Where to begin again is computed from the output: the checkpoint that a finding is about cannot be asked.
+        begin = " --from-output" if remedy == "replay" else ""
+        return f"surestart plan {remedy} {shlex.quote(self.stage)}{self._environment}{begin} -o plan.json"
 
     def run(self) -> str:
         return f"surestart run {shlex.quote(self.stage)}{self._environment}"

@@ -4,7 +4,8 @@ gone.
     --from-batch N       what the output held before batch N stays
     --from-time T        what it held before the first batch that was written at T or later
     --from-positions …   {"sensor": {"0": 1200}}: per topic or file and partition, the first offset to read again
-    (nothing)            all that the output holds completely stays; for a checkpoint that is gone
+    --from-output        all that the output holds completely stays; for a checkpoint that is gone or cannot be trusted
+    (nothing)            the same, where the checkpoint is gone
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class From:
     batch: int | None = None
     time: int | None = None
     positions: Mapping[str, Mapping[str, int]] | None = None
+    output: bool = False
 
 
 def plan_replay(
@@ -52,16 +54,16 @@ def plan_replay(
         line = f"Read again from {json.dumps(begin.positions)}; other partitions and files stay as they are."
     else:
         checkpoint = read_checkpoint(link.checkpoint, entries=1)
-        if checkpoint.latest_planned is not None:
+        if checkpoint.latest_planned is not None and not begin.output:
             raise UsageError(
                 f"from where to replay {stage} is not said, and its checkpoint is there (next batch "
                 f"{checkpoint.next_batch})",
                 meaning="Without a batch, a time or positions only a lost checkpoint is replaced: by what the output "
                 "holds. Nothing was planned.",
-                next=f"surestart plan replay {stage} --from-batch {checkpoint.latest_committed or 0} -o plan.json",
+                next=f"surestart plan replay {stage} --from-output -o plan.json  # or --from-batch N",
             )
         rule = _everything(spark, link)
-        line = "The checkpoint is gone: the stage begins where its output ends, computed from the rows it holds."
+        line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
     return plan_in_place(spark, environment, chain, "replay", stage, rule, request, [line])
 
 

@@ -18,7 +18,7 @@ class Risk(StrEnum):
 DOCTOR = "surestart doctor {stage}"
 RUN = "surestart run {stage}"
 RESUME = "surestart plan resume {stage} -o plan.json"
-REPLAY = "surestart plan replay {stage} -o plan.json"
+REPLAY = "surestart plan replay {stage} --from-output -o plan.json"
 BACKFILL = "surestart plan backfill {stage} -o plan.json"
 RESET = "surestart plan reset {stage} -o plan.json"
 HISTORY = "surestart history {stage}"

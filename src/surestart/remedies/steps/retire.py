@@ -77,7 +77,7 @@ def check_retired(run: Running, step: Step) -> None:
         raise Refused(
             f"{aside} is gone: `surestart prune` has removed it, or somebody else",
             meaning=f"The former checkpoint of {link.query} cannot come back. Nothing was changed.",
-            next=f"surestart plan replay {step.stage} -o plan.json  # or reset",
+            next=f"surestart plan replay {step.stage} --from-output -o plan.json  # or reset",
             code="UndoTooLate",
         )
     found = read_manifest(aside)
