@@ -40,7 +40,7 @@ def reach(name: str) -> None:
 def _kill_run() -> None:
     leader = os.getsid(0)
     if _was_armed(leader):
-        for pid in _session_members(leader):
+        for pid in session_members(leader):
             if pid != os.getpid():
                 _kill(pid)
     else:
@@ -55,7 +55,8 @@ def _was_armed(pid: int) -> bool:
         return False
 
 
-def _session_members(leader: int) -> list[int]:
+def session_members(leader: int) -> list[int]:
+    """The processes alive in the session that `leader` leads (Linux)."""
     members = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,7 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from surestart.failpoints import session_members
 from surestart.java import find_java, launcher_home
+from surestart.local.free_port import free_port
 
 SECONDS_TO_START = 60
 
@@ -45,7 +46,7 @@ class Cluster:
             _wait_for_text(log, "Successfully registered with master", self.workers[-1])
 
     def executors_of(self, worker: subprocess.Popen[bytes]) -> list[int]:
-        return [pid for pid in _session_members(worker.pid) if pid != worker.pid]
+        return [pid for pid in session_members(worker.pid) if pid != worker.pid]
 
     def lose(self, worker: subprocess.Popen[bytes]) -> None:
         """The worker and its executors are dead at once, as if the machine had lost power."""
@@ -57,7 +58,7 @@ class Cluster:
 
 @contextmanager
 def standalone_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
-    port = _free_port()
+    port = free_port()
     log = folder / "master.log"
     master = _start(
         log,
@@ -72,7 +73,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
         yield cluster
     finally:
         for process in (*cluster.workers, master):
-            for pid in _session_members(process.pid):
+            for pid in session_members(process.pid):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
 
@@ -100,12 +101,6 @@ def _start(log: Path, main_class: str, *words: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _wait_for_text(log: Path, text: str, process: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + SECONDS_TO_START
     while time.monotonic() < until and process.poll() is None:
@@ -114,15 +109,3 @@ def _wait_for_text(log: Path, text: str, process: subprocess.Popen[bytes]) -> No
         # Another process is starting; its log is all there is to look at.
         time.sleep(0.1)
     raise RuntimeError(f"{text!r} never came:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-def _session_members(leader: int) -> list[int]:
-    members = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if os.getsid(int(entry.name)) == leader:
-                    members.append(int(entry.name))
-            except ProcessLookupError:
-                continue
-    return members

@@ -23,6 +23,7 @@ from pathlib import Path
 from surestart.cache import cache_folder
 from surestart.jars import resolve_jars
 from surestart.java import find_java, launcher_home
+from surestart.local.free_port import free_port
 from surestart.settings import LOCAL, pairs
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ SECONDS_TO_START = 120
 @contextmanager
 def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
     """The address of a server that is there inside the block. folder: for its log and warehouse."""
-    port = _free_port()
+    port = free_port()
     log4j = ROOT / "src" / "surestart" / "log4j2.properties"
     settings = {
         **pairs(LOCAL),
@@ -87,12 +88,6 @@ def _worker(folder: Path, python: str, home: Path) -> Path:
     )
     script.chmod(0o755)
     return script
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:

@@ -22,7 +22,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell, UsageError
+from surestart.local.free_port import free_port
 
 _PR_SET_PDEATHSIG = 1
 _UNPRIVILEGED = "nobody"
@@ -125,7 +125,7 @@ def postgres_server(
         server = PostgresServer(
             folder=folder,
             programs=_enterable(programs or programs_of_the_wheel(), folder),
-            port=_free_port(),
+            port=free_port(),
             password=secrets.token_urlsafe(18),
             settings=settings or {},
         )
@@ -214,12 +214,6 @@ def _give_away(path: Path) -> None:
 def _die_with_parent() -> None:
     # After the change of user: changing credentials clears the setting (prctl(2)).
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def main() -> None:
