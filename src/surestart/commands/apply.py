@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.commands.arguments import add_environment_arguments, read_environment
+from surestart.commands.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINDINGS, EXIT_FINE, UsageError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from surestart.remedies.plan import Plan
+    from surestart.remedies.running import Stopping
     from surestart.stage import Pipeline
 
 
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--confirm", metavar="TARGET", help="the name of what is changed, such as local/sensor-raw-ingest, for scripts"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    add_job_wait(parser)
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
@@ -45,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart apply")
     plan = plan or find_begun(spark, environment, args.plan)
     chain = read_chain(environment, build_stages(pipeline, settings, plan))
-    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm), say)
+    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm), say, stopping(args))
     certificate = done.certificate
     exact = certificate is None or bool(certificate.get("exact"))
     if args.json:
@@ -94,6 +96,12 @@ def confirming(given: str | None) -> Callable[[Plan], str]:
         return sys.stdin.readline()
 
     return ask
+
+
+def stopping(args: argparse.Namespace) -> Stopping:
+    from surestart.remedies.running import Stopping
+
+    return Stopping(limit_seconds=60.0 * args.job_wait)
 
 
 def say(line: str) -> None:

@@ -28,6 +28,16 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
 
 
+def add_job_wait(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--job-wait",
+        type=float,
+        default=15.0,
+        metavar="MINUTES",
+        help="how long cancelled runs of the stages' Databricks jobs are waited for (default 15)",
+    )
+
+
 def read_settings(args: argparse.Namespace) -> dict[str, str]:
     settings: dict[str, str] = {}
     for pair in args.set:

@@ -45,6 +45,7 @@ _BELONGS = {
     "accept_loss": ("replay", "reset"),
     "keep_lost": ("replay", "reset"),
     "no_run": ("replay", "backfill", "reset"),
+    "jobs": ("replay", "reset", "retire"),
 }
 
 
@@ -82,6 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
     how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
     how.add_argument("--no-run", action="store_true", help="leave starting the stages to their schedule")
+    parser.add_argument(
+        "--jobs",
+        choices=("auto", "all", "found", "none"),
+        help="the Databricks jobs that the plan pauses and cancels. all: every stage has one; found: those that there "
+        "are; none: nobody is asked. Default auto: all, but none where no job can know of the place",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -129,6 +136,15 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def make_plan(
+    spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
+) -> Plan:
+    """The remedy that was asked for, with the jobs that it stops."""
+    from surestart.remedies.plan_jobs import AUTO, with_jobs
+
+    return with_jobs(spark, environment, _make_plan(spark, environment, chain, args, settings), args.jobs or AUTO)
+
+
+def _make_plan(
     spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
 ) -> Plan:
     from surestart.remedies.half_way import refuse_half_way

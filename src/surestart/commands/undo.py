@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from surestart.commands.apply import build_stages, confirming, find_begun, say
-from surestart.commands.arguments import add_environment_arguments, read_environment
+from surestart.commands.apply import build_stages, confirming, find_begun, say, stopping
+from surestart.commands.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.commands.doctor import given_options
 from surestart.errors import EXIT_FINE
 
@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_environment_arguments(parser)
     parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
     parser.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost, and that is known")
+    add_job_wait(parser)
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
     chain = read_chain(environment, build_stages(pipeline, settings, plan))
-    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say, args.accept_loss)
+    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say, args.accept_loss, stopping(args))
     options = f" -e {environment.name} {given_options(args)}".rstrip()
     sys.stdout.write(
         f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from surestart.diagnosis.commands import Commands
 from surestart.environment import Environment
-from surestart.errors import Refused, StoppedHalfway, SurestartError, UsageError
+from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
-from surestart.gate.describe_run import describe_run, options_of
-from surestart.gate.find_owner import claim_by_file, refuse_live_owner
-from surestart.registry.claim_file import claims_folder
-from surestart.registry.read_runs import read_runs
+from surestart.gate.describe_run import options_of
 from surestart.remedies.chain import Chain
+from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import (
     BEGUN,
@@ -32,18 +29,20 @@ from surestart.remedies.journal import (
     RELEASED,
     UNDOING,
     WITHDRAWN,
-    Entry,
     Journal,
-    append_entry,
-    now,
     read_journals,
 )
+from surestart.remedies.journaling import begin, enter_done, stopped
 from surestart.remedies.plan import Plan, Step, check_environment
-from surestart.remedies.running import Running
-from surestart.remedies.world import as_world, describe_moves, read_link
+from surestart.remedies.plan_jobs import KINDS
+from surestart.remedies.running import Running, Stopping
+from surestart.remedies.stand_still import set_jobs_back, stand_still, stops_jobs
+from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["ALREADY", "APPLIED", "RELEASE", "Applied", "apply_plan", "check_steps", "check_world", "claimed", "look_up"]
 
 # Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.
 RELEASE = "release"
@@ -64,6 +63,7 @@ def apply_plan(
     plan: Plan,
     confirm: Callable[[Plan], str],
     say: Callable[[str], object] = lambda line: None,
+    stopping: Stopping | None = None,
 ) -> Applied:
     """The plan's steps are done, the stages it starts have run, and the certificate is in the journal.
 
@@ -79,32 +79,43 @@ def apply_plan(
         )
     check_steps(plan)
     journal = look_up(spark, environment, plan)
+    run = Running(spark, environment, chain, plan, journal or Journal(()), say, stopping or Stopping())
     if journal is not None and journal.state == FINISHED:
-        return Applied(ALREADY, journal, journal.facts("certify") or None)
+        # An undo that was given up may have died before it had started the jobs again.
+        return Applied(ALREADY, set_jobs_back(run).journal, journal.facts("certify") or None)
     if journal is None:
         check_world(spark, chain, plan)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
-    run = Running(spark, environment, chain, plan, journal or Journal(()), say)
     if journal is None or journal.state == BEGUN:
-        with claimed(run):
-            reach("remedy.after_claim")
-            # Everything again, now that no stage and no other remedy can move it.
-            journal = look_up(spark, environment, plan)
-            if journal is None:
-                check_world(spark, chain, plan)
-                run = begin(run)
-                refuse_new_owners(run)
-            elif journal.state != BEGUN:
-                raise _another_applies(plan)
+        with ExitStack() as claims:
+            if stops_jobs(plan):
+                run = stand_still(run, claims, begun=journal is not None)
             else:
-                run = replace(run, journal=journal)
+                run = _claim_and_begin(run, claims)
             run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
-            run = _enter(run, RELEASED, RELEASE)
+            run = enter_done(run, RELEASED, RELEASE)
         reach("remedy.released")
     run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
-    run = _enter(run, FINISHED, "")
+    run = enter_done(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
+
+
+def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
+    """Nobody else acts on the queries; then the plan is begun, or was."""
+    claims.enter_context(claimed(run))
+    reach("remedy.after_claim")
+    # Everything again, now that no stage and no other remedy can move it.
+    journal = look_up(run.spark, run.environment, run.plan)
+    if journal is None:
+        check_world(run.spark, run.chain, run.plan)
+        run = begin(run)
+        reach("remedy.begun")
+        refuse_new_owners(run)
+        return run
+    if journal.state != BEGUN:
+        raise _another_applies(run.plan)
+    return replace(run, journal=journal)
 
 
 def check_steps(plan: Plan) -> None:
@@ -121,6 +132,8 @@ def check_steps(plan: Plan) -> None:
 
 
 def _is_known(kind: str) -> bool:
+    if kind in KINDS:
+        return True
     return kind.isidentifier() and importlib.util.find_spec(f"surestart.remedies.steps.{kind}") is not None
 
 
@@ -136,76 +149,6 @@ def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journa
     return journal
 
 
-def refuse_new_owners(run: Running) -> None:
-    """Where claims are rows of a table, a stage may have claimed its query while the remedy began: both have written,
-    and both look again. Raises with nothing changed but the journal, which an undo closes."""
-    if claims_folder(run.environment) is not None or run.plan.remedy == "backfill":
-        return
-    for name in run.plan.touched:
-        record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
-        commands = Commands(name, run.environment.name, options_of(run.environment))
-        refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
-
-
-def begin(run: Running) -> Running:
-    """The plan is in the journal: from here on the start gate lets none of its stages through."""
-    plan = run.plan
-    entry = Entry(
-        digest=plan.digest,
-        number=0,
-        state=BEGUN,
-        next=plan.steps[0].id,
-        remedy=plan.remedy,
-        stage=plan.stage,
-        queries=plan.queries,
-        at=now(),
-    )
-    append_entry(run.spark, run.environment, entry, plan.as_json())
-    reach("remedy.begun")
-    return replace(run, journal=Journal((entry,)))
-
-
-def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
-    """Raises Refused when a checkpoint or a table is not as it was when the plan was made."""
-    if not plan.world:
-        return
-    moves = describe_moves(plan.world, as_world([read_link(chain.link(name), spark) for name in plan.world]))
-    if moves:
-        shown = "; ".join(moves[:4]) + (f"; and {len(moves) - 4} more" if len(moves) > 4 else "")
-        raise Refused(
-            f"the plan is stale: {shown}",
-            meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
-            "Nothing was changed.",
-            next=f"surestart plan {plan.remedy} {plan.stage} -e {plan.environment['name']} -o plan.json",
-            do_not="edit the plan to fit.",
-            code="PlanStale",
-        )
-
-
-@contextmanager
-def claimed(run: Running) -> Iterator[None]:
-    """No stage that the plan touches runs inside the block; raises with who holds it when one does."""
-    folder = claims_folder(run.environment)
-    held: list[tuple[Any, Any]] = []
-    try:
-        for name in run.plan.touched if run.plan.remedy != "backfill" else ():
-            record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
-            commands = Commands(name, run.environment.name, options_of(run.environment))
-            if folder is None:
-                refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
-                continue
-            claim = claim_by_file(folder, record, (), commands)
-            assert claim.held is not None
-            claim.held.write(record, claim.died)
-            held.append((claim.held, claim.died))
-        yield
-    finally:
-        for lock, died in held:
-            # What is known of runs that died is written by the next start.
-            lock.write(None, died)
-            lock.release(clear=not died)
-
-
 def _do(run: Running, steps: list[Step]) -> Running:
     for step in steps:
         if step.id in run.journal.done:
@@ -217,35 +160,9 @@ def _do(run: Running, steps: list[Step]) -> Running:
         except SurestartError as problem:
             raise stopped(run, step.what, problem, "apply") from problem
         reach(f"remedy.done.{step.kind}")
-        run = _enter(run, DONE, step.id, facts)
+        run = enter_done(run, DONE, step.id, facts)
         reach(f"remedy.journaled.{step.kind}")
     return run
-
-
-def _enter(run: Running, state: str, step: str, facts: Mapping[str, Any] | None = None) -> Running:
-    waiting = [one.id for one in run.plan.steps if one.id not in run.journal.done and one.id != step]
-    return enter(run, state, step, waiting[0] if waiting else "", facts)
-
-
-def enter(run: Running, state: str, step: str, following: str, facts: Mapping[str, Any] | None = None) -> Running:
-    """The entry is in the journal."""
-    first = run.journal.first
-    entry = replace(
-        first, number=run.journal.last.number + 1, state=state, step=step, next=following, at=now(), facts=facts or {}
-    )
-    append_entry(run.spark, run.environment, entry)
-    return replace(run, journal=Journal((*run.journal.entries, entry)))
-
-
-def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> SurestartError:
-    return StoppedHalfway(
-        f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
-        meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.",
-        next=f"surestart {verb} {run.digest[:12]} -e {run.environment.name} {options_of(run.environment)}".rstrip()
-        + ("" if verb == "undo" else f"  # or: surestart undo {run.digest[:12]}"),
-        do_not=problem.do_not or "start one of its stages by hand.",
-        code=problem.code,
-    )
 
 
 def _is_after_release(plan: Plan, step: Step) -> bool:

@@ -30,6 +30,8 @@ TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
 BEGUN, DONE, RELEASED, FINISHED = "begun", "done", "released", "finished"
 UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
+# The steps that write down how the jobs of the stages are set, and that set them so again.
+JOBS, UNPAUSE = "jobs", "unpause"
 # The journal is what an undo stands on, so its log is kept; the commits alone are read, newest first.
 _PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days", "delta.checkpointInterval": "100"}
 _COMMITS = 1_000_000
@@ -91,7 +93,18 @@ class Journal:
 
     @property
     def undone(self) -> frozenset[str]:
-        return frozenset(entry.step for entry in self.entries if entry.state == UNDONE)
+        """Since the undo began; one that had to be given up before does not count."""
+        begun = max((index for index, entry in enumerate(self.entries) if entry.state == UNDOING), default=0)
+        return frozenset(entry.step for entry in self.entries[begun:] if entry.state == UNDONE)
+
+    @property
+    def paused_jobs(self) -> Mapping[str, Any] | None:
+        """How the jobs were before this remedy, or its undo, has paused them; None once they were started again."""
+        found = None
+        for entry in self.entries:
+            if entry.state in (DONE, UNDONE) and entry.step in (JOBS, UNPAUSE):
+                found = entry.facts if entry.step == JOBS else None
+        return found
 
     def facts(self, step: str) -> Mapping[str, Any]:
         """What that step left behind when it was done; empty if it was not."""
@@ -192,7 +205,7 @@ def settled_tables(environment: Environment, journals: Iterable[Journal], stage:
         for step in journal.done:
             kind, _, name = step.partition(":")
             version = journal.facts(step).get("after")
-            if kind == "clear" and type(version) is int:
+            if kind in ("clear", "swap") and type(version) is int:
                 found[environment.table(name).label] = version
         return found
     return {}

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Stopping:
+    """How the jobs of the stages are stopped. client: a WorkspaceClient; None: the one that is configured."""
+
+    client: Any = None
+    poll_seconds: float = 5.0
+    limit_seconds: float = 900.0
+
+
+@dataclass(frozen=True)
 class Running:
     """journal: as it was read after the newest entry; say: one line for the person who waits."""
 
@@ -25,6 +34,7 @@ class Running:
     plan: Plan
     journal: Journal
     say: Callable[[str], object]
+    stopping: Stopping = Stopping()
 
     @property
     def digest(self) -> str:

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.remedies.apply import claimed, enter, stopped
 from surestart.remedies.chain import Chain
+from surestart.remedies.claiming import claimed
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
+from surestart.remedies.journaling import enter, read_again, stopped
 from surestart.remedies.kept import ALL_OF, KeptRule, find_kept
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
-from surestart.remedies.running import Running
+from surestart.remedies.plan_jobs import KINDS
+from surestart.remedies.running import Running, Stopping
 from surestart.remedies.source_reach import find_loss
+from surestart.remedies.stand_still import set_jobs_back, stand_still_again, stops_jobs
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.retire import check_retired
 
@@ -54,6 +58,7 @@ def undo_remedy(
     confirm: Callable[[Plan], str],
     say: Callable[[str], object] = lambda line: None,
     accept_loss: int | None = None,
+    stopping: Stopping | None = None,
 ) -> Journal:
     """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
     check_environment(plan, environment)
@@ -65,8 +70,10 @@ def undo_remedy(
             meaning="There is nothing to undo.",
             next=f"surestart apply plan.json --confirm {plan.target}",
         )
+    run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
     if journal.state == WITHDRAWN:
-        return journal
+        # It may have died before it had started the jobs again.
+        return set_jobs_back(run).journal
     _refuse_overtaken(journals, journal, environment)
     if not plan.undo:
         raise Refused(
@@ -84,20 +91,29 @@ def undo_remedy(
                 next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
                 code="NotConfirmed",
             )
-    run = Running(spark, environment, chain, plan, journal, say)
     order = undo_order(plan)
-    with claimed(run):
-        # As it is now that nobody else can go on with it.
+    following = order[0].id if order else ""
+
+    def check(now: Running) -> None:
         journals = read_journals(environment, spark)
-        journal = next(one for one in journals if one.digest == plan.digest)
-        if journal.state == WITHDRAWN:
-            return journal
-        _refuse_overtaken(journals, journal, environment)
-        run = Running(spark, environment, chain, plan, journal, say)
-        if journal.state != UNDOING:
-            check_undo(run, accept_loss)
-            run = enter(run, UNDOING, "", order[0].id if order else "")
-            reach("remedy.undoing")
+        _refuse_overtaken(journals, next(one for one in journals if one.digest == plan.digest), environment)
+        check_undo(now, accept_loss)
+
+    with ExitStack() as claims:
+        if stops_jobs(plan):
+            run = stand_still_again(run, claims, following, check)
+        else:
+            claims.enter_context(claimed(run))
+            # As it is now that nobody else can go on with it.
+            run = read_again(run)
+            if run.journal.state == WITHDRAWN:
+                return run.journal
+            if run.journal.state != UNDOING:
+                check(run)
+                run = enter(run, UNDOING, "", following)
+                reach("remedy.undoing")
+            else:
+                _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
@@ -114,7 +130,8 @@ def undo_remedy(
             following = order[index + 1].id if index + 1 < len(order) else ""
             run = enter(run, UNDONE, step.id, following, facts)
         run = enter(run, WITHDRAWN, "", "")
-    return run.journal
+        reach("remedy.withdrawn")
+    return set_jobs_back(run).journal
 
 
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
@@ -151,7 +168,7 @@ def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
 
 def undo_order(plan: Plan) -> list[Step]:
     """Backwards, but for how the stages go on: that follows from what the tables are by then."""
-    back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify")]
+    back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify", *KINDS)]
     return [step for step in back if step.kind != "start"] + [step for step in back if step.kind == "start"]
 
 

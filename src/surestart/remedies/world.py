@@ -13,8 +13,10 @@ from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.deltalog import read_active_files, read_delta_log
 from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Table
-from surestart.remedies.chain import Link
+from surestart.errors import Refused
+from surestart.remedies.chain import Chain, Link
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
+from surestart.remedies.plan import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,11 +48,12 @@ class LinkFacts:
     tables: Mapping[str, TableFacts]
 
 
-def read_link(link: Link, spark: SparkSession | None) -> LinkFacts:
+def read_link(link: Link, spark: SparkSession | None, *, with_files: bool = True) -> LinkFacts:
+    """with_files False: its checkpoint's files are not read one by one; the stage may be writing them."""
     return LinkFacts(
         link=link,
         checkpoint=read_checkpoint(link.checkpoint, entries=2),
-        manifest=read_manifest(local_folder(link.checkpoint)),
+        manifest=read_manifest(local_folder(link.checkpoint)) if with_files else Manifest({}),
         tables={output.table.name: read_table_facts(spark, output.table) for output in link.outputs},
     )
 
@@ -123,6 +126,37 @@ def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
     }
 
 
+def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
+    """Raises Refused when a checkpoint or a table is not as it was when the plan was made."""
+    if not plan.world:
+        return
+    moves = describe_moves(plan.world, as_world([read_link(chain.link(name), spark) for name in plan.world]))
+    if moves:
+        shown = "; ".join(moves[:4]) + (f"; and {len(moves) - 4} more" if len(moves) > 4 else "")
+        raise Refused(
+            f"the plan is stale: {shown}",
+            meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
+            "Nothing was changed.",
+            next=f"surestart plan {plan.remedy} {plan.stage} -e {plan.environment['name']} -o plan.json",
+            do_not="edit the plan to fit.",
+            code="PlanStale",
+        )
+
+
+def as_identities(facts: Sequence[LinkFacts]) -> dict[str, Any]:
+    """Which query and which tables they are, not how far they have come: for a plan whose stages go on meanwhile."""
+    return {
+        name: {
+            "checkpoint": stage["checkpoint"],
+            "query_id": stage["query_id"],
+            "tables": {
+                table: {"id": found["id"], "label": found["label"]} for table, found in stage["tables"].items()
+            },
+        }
+        for name, stage in as_world(facts).items()
+    }
+
+
 def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """One line for each thing that is not as it was; empty when the plan still fits."""
     moves = []
@@ -143,6 +177,6 @@ def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
                 moves.append(
                     f"{name}: is another table now ({there.get('id') or 'none'}, was {table.get('id') or 'none'})"
                 )
-            elif table.get("version") != there.get("version"):
+            elif "version" in table and table["version"] != there.get("version"):
                 moves.append(f"{name}: was at version {table.get('version')}, is at {there.get('version')}")
     return moves

@@ -1,0 +1,62 @@
+"""The queries that a remedy touches are its own while it acts: no stage runs, and no other remedy acts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from surestart.diagnosis.commands import Commands
+from surestart.gate.describe_run import describe_run, options_of
+from surestart.gate.find_owner import claim_by_file, refuse_live_owner
+from surestart.registry.claim_file import claims_folder
+from surestart.registry.read_runs import read_runs
+from surestart.remedies.half_way import half_way
+from surestart.remedies.journal import UNDOING, read_journals
+from surestart.remedies.running import Running
+
+
+@contextmanager
+def claimed(run: Running) -> Iterator[None]:
+    """No stage that the plan touches runs inside the block; raises with who holds it when one does."""
+    folder = claims_folder(run.environment)
+    held: list[tuple[Any, Any]] = []
+    try:
+        for name in run.plan.touched if run.plan.remedy != "backfill" else ():
+            record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
+            commands = Commands(name, run.environment.name, options_of(run.environment))
+            if folder is None:
+                refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
+                continue
+            claim = claim_by_file(folder, record, (), commands)
+            assert claim.held is not None
+            claim.held.write(record, claim.died)
+            held.append((claim.held, claim.died))
+        yield
+    finally:
+        for lock, died in held:
+            # What is known of runs that died is written by the next start.
+            lock.write(None, died)
+            lock.release(clear=not died)
+
+
+def refuse_new_owners(run: Running) -> None:
+    """Where claims are rows of a table, a stage may have claimed its query while the remedy began: both have written,
+    and both look again. Raises with nothing changed but the journal, which an undo closes."""
+    if claims_folder(run.environment) is not None or run.plan.remedy == "backfill":
+        return
+    for name in run.plan.touched:
+        record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
+        commands = Commands(name, run.environment.name, options_of(run.environment))
+        refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
+
+
+def refuse_rivals(run: Running) -> None:
+    """A remedy that begins before it has its claims may meet another that does the same: both have written, both look
+    again, and the later one goes back."""
+    journals = read_journals(run.environment, run.spark)
+    ours = next(index for index, one in enumerate(journals) if one.digest == run.digest)
+    for index, other in enumerate(journals):
+        first_come = index < ours or other.state == UNDOING
+        if index != ours and first_come and other.is_unfinished and set(other.first.queries) & set(run.plan.queries):
+            raise half_way(other, run.plan.queries[0], run.environment, options_of(run.environment))

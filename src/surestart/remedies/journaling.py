@@ -1,0 +1,67 @@
+"""Writes a remedy's next entry, and says how it goes on when a step has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from surestart.errors import StoppedHalfway, SurestartError
+from surestart.gate.describe_run import options_of
+from surestart.remedies.journal import BEGUN, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.running import Running
+
+
+def begin(run: Running) -> Running:
+    """The plan is in the journal: from here on the start gate lets none of its stages through."""
+    plan = run.plan
+    entry = Entry(
+        digest=plan.digest,
+        number=0,
+        state=BEGUN,
+        next=plan.steps[0].id,
+        remedy=plan.remedy,
+        stage=plan.stage,
+        queries=plan.queries,
+        at=now(),
+    )
+    append_entry(run.spark, run.environment, entry, plan.as_json())
+    return replace(run, journal=Journal((entry,)))
+
+
+def enter(run: Running, state: str, step: str, following: str, facts: Mapping[str, Any] | None = None) -> Running:
+    """The entry is in the journal."""
+    first = run.journal.first
+    entry = replace(
+        first, number=run.journal.last.number + 1, state=state, step=step, next=following, at=now(), facts=facts or {}
+    )
+    append_entry(run.spark, run.environment, entry)
+    return replace(run, journal=Journal((*run.journal.entries, entry)))
+
+
+def enter_done(run: Running, state: str, step: str, facts: Mapping[str, Any] | None = None) -> Running:
+    """The same, with the plan's next open step as what follows."""
+    waiting = [one.id for one in run.plan.steps if one.id not in run.journal.done and one.id != step]
+    return enter(run, state, step, waiting[0] if waiting else "", facts)
+
+
+def read_again(run: Running) -> Running:
+    """As the journal is now."""
+    journals = read_journals(run.environment, run.spark)
+    return replace(run, journal=next(one for one in journals if one.digest == run.digest))
+
+
+def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> SurestartError:
+    jobs = " The jobs that it has paused stay paused until then." if run.journal.paused_jobs is not None else ""
+    return StoppedHalfway(
+        f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
+        meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
+        next=again(run, verb) + ("" if verb == "undo" else f"  # or: surestart undo {run.digest[:12]}"),
+        do_not=problem.do_not or "start one of its stages by hand.",
+        code=problem.code,
+    )
+
+
+def again(run: Running, verb: str) -> str:
+    """The command that goes on with this remedy, or takes it back."""
+    return f"surestart {verb} {run.digest[:12]} -e {run.environment.name} {options_of(run.environment)}".rstrip()

@@ -1,0 +1,16 @@
+"""Sets the jobs as they were before the remedy paused them; what somebody else had paused stays paused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    before = run.journal.paused_jobs
+    if before is None:
+        return {}
+    return resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say).as_dict()

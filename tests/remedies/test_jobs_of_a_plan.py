@@ -1,0 +1,271 @@
+"""Apply and undo stop the jobs of their stages first and set them as they were at the end, whatever happens between.
+
+The client is the real databricks-sdk, which finds the workspace by its environment variables; the workspace is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import build_stages
+from surestart.cli import build_parser
+from surestart.commands.plan import make_plan
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import Refused, SurestartError
+from surestart.gate.start_gate import open_gate
+from surestart.registry.run_record import RunRecord
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.journal import FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
+from surestart.remedies.plan import Plan, parse_plan
+from surestart.remedies.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
+from surestart.remedies.running import Stopping
+from surestart.remedies.undo import undo_remedy
+from tests.remedies.jobs_api_server import JobsApi, jobs_api
+from tests.remedies.remedy import SETTINGS, assert_exact, chain_of, contents, run_stages
+from tests.remedies.test_databricks_jobs import CRON, FILES
+from tests.remedies.test_killed import assert_no_stage_starts, killed
+
+STAGE, OURS, PAUSED_BY_SOMEBODY = "merge-gold", 11, 12
+QUICK = Stopping(poll_seconds=0.001, limit_seconds=20.0)
+
+
+@pytest.fixture
+def workspace(stood: Environment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[JobsApi]:
+    """Two jobs run the stage: one by a schedule, with an active run, and one that somebody has paused."""
+    with jobs_api() as server:
+        monkeypatch.setenv("DATABRICKS_HOST", server.url)
+        monkeypatch.setenv("DATABRICKS_TOKEN", "not-a-secret")
+        monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "none"))
+        for job_id, trigger in ((OURS, {"schedule": dict(CRON)}), (PAUSED_BY_SOMEBODY, _paused(FILES))):
+            server.space.jobs[job_id] = {**job_of(stood), **trigger}
+        server.space.add_run(OURS)
+        yield server
+
+
+def _paused(files: dict[str, Any]) -> dict[str, Any]:
+    return {"trigger": {**files, "pause_status": "PAUSED"}}
+
+
+def job_of(environment: Environment, stage: str = STAGE) -> dict[str, Any]:
+    words = ["run", stage, "--env=local", f"--set=root={environment.root}"]
+    return {
+        "name": f"sensor-{stage}",
+        "tags": {"pipeline": "sensor", "stage": stage, "environment": "local"},
+        "tasks": [{"task_key": "t", "python_wheel_task": {"parameters": words}}],
+    }
+
+
+def planned(spark: Any, environment: Environment, *words: str) -> Plan:
+    given = [*(words or ("reset", STAGE, "--no-run")), "--jobs", "all", "--root", environment.root]
+    arguments = build_parser("plan").parse_args(["plan", *given])
+    return make_plan(spark, environment, chain_of(environment), arguments, SETTINGS)
+
+
+def apply(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
+    done = apply_plan(
+        spark, environment, chain_of(environment), plan, lambda plan: plan.target, lambda line: None, stopping
+    )
+    return done.journal
+
+
+def undo(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
+    return undo_remedy(
+        spark,
+        environment,
+        chain_of(environment),
+        plan,
+        lambda plan: plan.target,
+        lambda line: None,
+        stopping=stopping,
+    )
+
+
+def journal_of(environment: Environment, plan: Plan) -> Journal:
+    return next(one for one in read_journals(environment) if one.digest == plan.digest)
+
+
+def are_set_as_before(server: JobsApi) -> bool:
+    space = server.space
+    ours = space.pause_status(OURS, "schedule") in (None, "UNPAUSED")
+    return ours and space.pause_status(PAUSED_BY_SOMEBODY, "trigger") == "PAUSED"
+
+
+def versions(environment: Environment) -> int:
+    return len(list((Path(environment.table("sensor_gold").path) / "_delta_log").glob("*.json")))
+
+
+def test_jobs_are_stopped_before_anything_is_cleared_and_set_as_they_were_at_the_end(
+    spark: Any, stood: Environment, workspace: JobsApi
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood, "reset", STAGE)
+    assert parse_plan(plan.as_json(), "plan.json").digest == plan.digest
+    assert [step.id for step in plan.steps][:3] == ["jobs", "stop", "look"]
+    assert plan.steps[-1].id == "unpause"
+    assert "sensor-merge-gold (job 11): schedule active; active runs 901" in plan.steps[0].what
+    assert workspace.called("update", "runs/cancel") == []
+
+    seen: list[tuple[str, int, str]] = []
+
+    def note(what: str) -> Any:
+        return lambda space: seen.append((what, versions(stood), journal_of(stood, plan).state))
+
+    # Called once each: at the first update, which pauses, and then at the one that un-pauses.
+    held = versions(stood)
+    workspace.meanwhile["update"] = lambda space: (note("pause")(space), _at_the_next(workspace, note("unpause")))
+    journal = apply(spark, stood, plan)
+
+    assert (journal.state, journal.paused_jobs) == (FINISHED, None)
+    assert [(what, state) for what, _, state in seen] == [("pause", "begun"), ("unpause", RELEASED)]
+    assert seen[0][1] == held < seen[1][1]
+    assert workspace.space.runs[901].state == "TERMINATED"
+    assert are_set_as_before(workspace)
+    assert journal.facts("certify")["exact"]
+    calls = len(workspace.called("update"))
+    apply(spark, stood, plan)
+    assert len(workspace.called("update")) == calls
+
+    # The undo that has to wait for too long is given up, and the jobs go on.
+    workspace.space.add_run(OURS, after_cancel=None)
+    after = contents(spark, stood)
+    with pytest.raises(Refused) as refused:
+        undo(spark, stood, plan, Stopping(poll_seconds=0.001, limit_seconds=0.0))
+    assert refused.value.code == "RunDoesNotEnd"
+    assert "Nothing was taken back. The jobs are set as they were." in refused.value.meaning
+    assert journal_of(stood, plan).state == FINISHED
+    assert are_set_as_before(workspace)
+    assert contents(spark, stood) == after
+
+    workspace.space.runs[902].state = "TERMINATED"
+    assert undo(spark, stood, plan).state == WITHDRAWN
+    assert are_set_as_before(workspace)
+    assert contents(spark, stood) == before
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+def _at_the_next(server: JobsApi, act: Any) -> None:
+    server.meanwhile["update"] = act
+
+
+# The point, and what continues it.
+POINTS = [
+    pytest.param("remedy.jobs_stopped", "apply"),
+    pytest.param("remedy.journaled.jobs", "apply", marks=pytest.mark.chaos),
+    pytest.param("jobs.after_pause", "undo", marks=pytest.mark.chaos),
+    pytest.param("remedy.journaled.look", "undo", marks=pytest.mark.chaos),
+    pytest.param("remedy.done.clear", "undo", marks=pytest.mark.chaos),
+    pytest.param("jobs.after_unpause", "apply", marks=pytest.mark.chaos),
+]
+
+
+@pytest.mark.parametrize(("point", "verb"), POINTS)
+def test_killed_with_paused_jobs_it_goes_on_and_leaves_none_paused_that_was_not(
+    spark: Any, stood: Environment, workspace: JobsApi, tmp_path: Path, point: str, verb: str
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood)
+
+    killed(stood, "apply", plan, point, tmp_path)
+
+    if point == "jobs.after_unpause":
+        assert journal_of(stood, plan).state == RELEASED
+    else:
+        assert_no_stage_starts(spark, stood, plan, "apply")
+    if verb == "undo":
+        assert undo(spark, stood, plan).state == WITHDRAWN
+        assert contents(spark, stood) == before
+    else:
+        assert apply(spark, stood, plan).state == FINISHED
+    assert journal_of(stood, plan).paused_jobs is None
+    assert are_set_as_before(workspace)
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+@pytest.mark.parametrize("why", ["a live stage", "a run that does not end", "moved meanwhile", "another job"])
+def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
+    spark: Any, stood: Environment, workspace: JobsApi, why: str
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood)
+    stopping, code = QUICK, "PlanStale"
+    run = None
+    if why == "a live stage":
+        run, code = open_gate(spark, stood, build_stages({})[2]), "OWNER_RUNNING"
+    elif why == "a run that does not end":
+        stopping, code = Stopping(poll_seconds=0.001, limit_seconds=0.0), "RunDoesNotEnd"
+        workspace.space.runs[901].after_cancel = None
+    elif why == "another job":
+        workspace.space.jobs[13] = {**job_of(stood), "schedule": dict(CRON)}
+    else:
+        stray = Path(stood.checkpoint(STAGE)) / "offsets" / "99"
+        workspace.meanwhile["runs/cancel"] = lambda space: stray.write_text("v1\n{}\n{}\n")
+    try:
+        with pytest.raises(SurestartError) as refused:
+            apply(spark, stood, plan, stopping)
+    finally:
+        if run is not None:
+            run.ended("stopped", "test")
+    assert (refused.value.code, refused.value.exit_code) == (code, 3)
+    assert are_set_as_before(workspace)
+    if why == "another job":
+        assert read_journals(stood) == ()
+        assert workspace.called("update", "runs/cancel") == []
+        return
+    assert journal_of(stood, plan).state == WITHDRAWN
+    assert UNPAUSE in journal_of(stood, plan).undone
+    if why == "moved meanwhile":
+        stray.unlink()
+    assert contents(spark, stood) == before
+    # Nothing holds the stages: they start as if nobody had tried.
+    run_stages(spark, stood)
+
+
+@pytest.mark.chaos
+def test_the_job_of_a_retired_query_stays_paused_until_that_is_undone(
+    spark: Any, stood: Environment, workspace: JobsApi
+) -> None:
+    plan = planned(spark, stood, "retire", STAGE)
+    assert [step.id for step in plan.steps if step.id == UNPAUSE] == []
+
+    apply(spark, stood, plan)
+    assert workspace.space.pause_status(OURS, "schedule") == "PAUSED"
+
+    undo(spark, stood, plan)
+    assert are_set_as_before(workspace)
+
+
+LOCAL = environment_from_settings("local", "sensor", {"root": "/data/sensor"}, environ={})
+VOLUME = environment_from_settings("dev", "sensor", {"root": "/Volumes/main/sensor/x"}, environ={})
+CATALOG = environment_from_settings("prod", "sensor", {"catalog": "main", "schema": "sensor"}, environ={})
+BY_JOB, BY_HAND = RunRecord("a", query="sensor-merge-gold", job_run="7"), RunRecord("b", query="sensor-merge-gold")
+
+
+@pytest.mark.parametrize(
+    ("environment", "runs", "variables", "asked"),
+    [
+        (LOCAL, [], {}, False),
+        (LOCAL, [BY_HAND], {"DATABRICKS_HOST": "https://x.example"}, False),
+        (LOCAL, [BY_JOB], {}, True),
+        (LOCAL, [RunRecord("c", query="sensor-raw-ingest", job_run="7")], {}, False),
+        (LOCAL, [], {"DATABRICKS_RUNTIME_VERSION": "17.3"}, True),
+        (VOLUME, [], {}, True),
+        (CATALOG, [], {}, True),
+    ],
+)
+def test_a_workspace_is_asked_only_where_one_of_its_jobs_can_know_of_the_place(
+    environment: Environment, runs: list[RunRecord], variables: dict[str, str], asked: bool
+) -> None:
+    assert is_known_to_jobs(environment, ("sensor-merge-gold",), runs, variables) is asked
+
+
+def test_a_plan_without_jobs_is_the_plan() -> None:
+    plan = Plan("reset", STAGE, "in-place", {"name": "local", "pipeline": "sensor"}, 1, (STAGE,), {}, ())
+
+    assert add_jobs(plan, ()) is plan
+    assert not stops_jobs(plan)
