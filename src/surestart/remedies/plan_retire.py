@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain
+from surestart.remedies.foretell import undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.planning import IN_PLACE, Request, undo_until
+from surestart.remedies.planning import IN_PLACE, Request
 from surestart.remedies.world import as_world, read_link
 
 if TYPE_CHECKING:

@@ -6,18 +6,17 @@ stages below    their rows that came from those go too; a keyed table gets its f
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.checkpoint.positions import DeltaPosition
 from surestart.environment import Environment
-from surestart.errors import Refused, UsageError
+from surestart.errors import UsageError
 from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
-from surestart.registry.run_record import RunRecord
 from surestart.remedies.chain import Chain, Link
+from surestart.remedies.foretell import check_loss, describe_plan, number, own_runs, undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.kept import (
     KEEP_NOTHING,
@@ -66,13 +65,13 @@ def plan_in_place(
     runs = read_runs(environment, spark)
     top = links[0]
     kept = find_kept(spark, environment, rule)
-    loss = find_loss(spark, environment, top, kept, read_topic_id(_own(runs, top), top.stage.declare(environment)))
+    loss = find_loss(spark, environment, top, kept, read_topic_id(own_runs(runs, top), top.stage.declare(environment)))
     if loss.rows and request.keep_lost:
         if not loss.marks:
             raise _cannot_keep(top, loss)
         rule = replace(rule, at_least={**rule.at_least, **loss.marks})
         kept, loss = find_kept(spark, environment, rule), Loss(why=loss.why)
-    _check_loss(loss, request, remedy, stage)
+    check_loss(loss, request, remedy, stage)
     rules, starts = {top.name: rule}, {}
     for one in facts:
         if one.link.name != stage:
@@ -99,7 +98,7 @@ def plan_in_place(
         world=as_world(facts),
         steps=tuple(steps),
         effects=tuple(effects),
-        statements=(*intro, *_statements(environment, facts, runs, loss, effects)),
+        statements=(*intro, *describe_plan(facts, runs, loss, effects)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
@@ -163,7 +162,7 @@ def _steps(
         for name, table in one.tables.items():
             rows = _count_going(spark, table, kept if keeps else None)
             effects.append(Effect(name, "remove rows", rows, table.files, table.size))
-            what = f"remove {'?' if rows is None else format(rows, ',')} of {_number(table.rows)} rows from {name}"
+            what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
             arguments = {"table": name, "version": table.version, "keeps": keeps}
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
         for sink in link.databases:
@@ -198,32 +197,6 @@ def _start_line(links: Sequence[Link]) -> str:
     return f"write down where {', '.join(link.query for link in links)} begin"
 
 
-def _check_loss(loss: Loss, request: Request, remedy: str, stage: str) -> None:
-    accepted = request.accept_loss
-    if not loss.rows and not accepted:
-        return
-    if accepted is not None and accepted != loss.rows:
-        raise Refused(
-            f"--accept-loss {accepted} was given, {loss.rows:,} rows would be lost"
-            + (f": {loss.why}" if loss.why else ""),
-            meaning="The number has to be the one that is lost, so that nobody accepts a loss unseen. "
-            "Nothing was planned.",
-            next=f"surestart plan {remedy} {stage} --accept-loss {loss.rows}"
-            if loss.rows
-            else f"surestart plan {remedy} {stage}",
-            code="LossNotNamed",
-        )
-    if accepted is None:
-        raise Refused(
-            f"{loss.rows:,} rows would be lost for ever: {loss.why}",
-            meaning="They would be removed from the output, and the source cannot bring them again. "
-            "Nothing was planned.",
-            next=f"surestart plan {remedy} {stage} --keep-lost -o plan.json  # those rows stay as they are",
-            do_not=f"accept it with --accept-loss {loss.rows} unless nobody needs them.",
-            code="SourceLostRows",
-        )
-
-
 def _cannot_keep(link: Link, loss: Loss) -> UsageError:
     return UsageError(
         f"--keep-lost: which rows of {link.query} to keep cannot be said by position: {loss.why}",
@@ -231,68 +204,3 @@ def _cannot_keep(link: Link, loss: Loss) -> UsageError:
         next=f"surestart plan replay {link.name} --accept-loss {loss.rows}",
         code="CannotKeepLost",
     )
-
-
-def _statements(
-    environment: Environment,
-    facts: Sequence[LinkFacts],
-    runs: Sequence[RunRecord],
-    loss: Loss,
-    effects: Sequence[Effect],
-) -> list[str]:
-    lines = []
-    lines.append(
-        f"{loss.rows:,} rows are lost for ever: {loss.why}"
-        if loss.rows
-        else "The source still has every row that is removed."
-        if not loss.why
-        else f"Rows that the source no longer has stay: {loss.why}."
-    )
-    for one in facts:
-        if one.link.stage.state:
-            lines.append(f"{one.link.query} loses its state: {', '.join(one.link.stage.state)}.")
-        seconds = _expected(one, runs)
-        removed = [effect.rows for effect in effects if effect.action == "remove rows" and effect.target in one.tables]
-        if seconds is not None and all(count is not None for count in removed):
-            rows = sum(count or 0 for count in removed)
-            lines.append(f"{one.link.query}: about {_duration(rows / seconds)} for {rows:,} rows, by its last runs.")
-        else:
-            lines.append(f"{one.link.query}: how long it takes is not known; no run of it is in the history.")
-    if len(facts) > 1:
-        below = ", ".join(one.link.query for one in facts[1:])
-        lines.append(f"{below}: stopped first, restarted last; a stage below another begins behind its clearing.")
-    lines.append("Any other stream that reads these tables stops at the removal, unless it skips change commits.")
-    return lines
-
-
-def _expected(one: LinkFacts, runs: Sequence[RunRecord]) -> float | None:
-    """Rows a second of the stage's last runs that had something to do."""
-    done = [run for run in _own(runs, one.link) if run.rows and run.ended_at and run.ended_at > run.started_at][-5:]
-    if not done:
-        return None
-    return sum(run.rows for run in done) / (sum((run.ended_at or 0) - run.started_at for run in done) / 1000)
-
-
-def _own(runs: Sequence[RunRecord], link: Link) -> list[RunRecord]:
-    return [run for run in runs if run.query == link.query]
-
-
-def undo_until(facts: Sequence[LinkFacts]) -> str:
-    """Until when the removed rows can come back."""
-    days = [table.deleted_file_retention / 86_400_000 for one in facts for table in one.tables.values() if table.exists]
-    shortest = min((day for day in days if day), default=7.0)
-    until = datetime.datetime.fromtimestamp(now() / 1000, datetime.UTC) + datetime.timedelta(days=shortest)
-    return (
-        f"possible until a VACUUM deletes the removed files (by these tables' settings not before "
-        f"{until:%Y-%m-%d %H:%M} UTC) or `surestart prune` the retired checkpoints"
-    )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _number(rows: int | None) -> str:
-    return "?" if rows is None else f"{rows:,}"

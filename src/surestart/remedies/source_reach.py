@@ -35,8 +35,13 @@ def find_loss(
 ) -> Loss:
     """Of the rows of the stage's first table or tables that would go: those that its source no longer has."""
     rows = _going(spark, link, kept)
-    if rows is None:
-        return Loss()
+    return Loss() if rows is None else loss_of(spark, environment, link, rows, recorded_topic_id)
+
+
+def loss_of(
+    spark: SparkSession, environment: Environment, link: Link, rows: DataFrame, recorded_topic_id: str = ""
+) -> Loss:
+    """Of rows (source, partition, offset) that the stage has written: those that its source no longer has."""
     source = link.stage.source
     if isinstance(source, KafkaSource):
         return _by_kafka(rows, source, recorded_topic_id)

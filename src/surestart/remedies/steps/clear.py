@@ -14,22 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.deltalog import read_active_files
 from surestart.environment import Table
-from surestart.errors import CannotTell, Refused
+from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
-from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.commit_once import find_commit, one_commit
 from surestart.remedies.kept import COLUMNS
 from surestart.remedies.plan import Step
+from surestart.remedies.put_back import put_back
 from surestart.remedies.running import Running
 from surestart.remedies.source_reach import find_loss
 from surestart.remedies.start import read_kept
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_merge import newest_per_key
 from surestart.sinks.delta_table import read_columns, read_table
-from surestart.sinks.identity import USER_METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,35 +82,10 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
         if missing or find_commit(run.spark, output.table, run.digest, step.id) is None:
             return {}
     before = run.facts(step.id).get("before", step.arguments["version"])
-    if before is None or int(before) < 0:
-        return _empty_again(run, step, output.table)
-    undo = f"undo:{step.id}"
-    done = find_commit(run.spark, output.table, run.digest, undo)
+    done = put_back(run, step, output, before)
     if done is None:
-        if output.role in (EVERY_ROW, GOOD):
-            _add_marker_row(run, step, output.table)
-        with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, undo)}):
-            run.spark.sql(f"RESTORE TABLE {output.table.sql} TO VERSION AS OF {int(before)}").collect()
-        reach("remedy.restore.after_commit")
-        done = find_commit(run.spark, output.table, run.digest, undo)
-    if done is None:
-        raise CannotTell(
-            f"{output.table.label} was restored to version {before}, and its history does not say so",
-            meaning="Whether the RESTORE was made cannot be told.",
-            next=f"DESCRIBE HISTORY {output.table.sql} LIMIT 5",
-            code="RestoreNotSeen",
-        )
+        return {}
     return {"restored": int(before), "version": done, **_written_since(run, step, output, done)}
-
-
-def _add_marker_row(run: Running, step: Step, table: Table) -> None:
-    """One row of nulls, which the RESTORE that follows takes away again. A RESTORE of a table that is empty by now
-    would only add files: a stream that reads the table would take them for new rows. With a file removed it is a
-    change, and is passed over."""
-    with one_commit(run.spark, run.digest, f"marker:{step.id}"):
-        columns = read_columns(run.spark, table) or {}
-        nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
-        run.spark.sql(f"INSERT INTO {table.sql} SELECT {nulls}").collect()
 
 
 def _written_since(run: Running, step: Step, output: Output, restored: int) -> dict[str, Any]:
@@ -132,21 +105,12 @@ def _written_since(run: Running, step: Step, output: Output, restored: int) -> d
     return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}
 
 
-def _empty_again(run: Running, step: Step, table: Table) -> dict[str, Any]:
-    """There was no table before the remedy: what the stage has written since goes."""
-    if read_columns(run.spark, table) is None:
-        return {}
-    with one_commit(run.spark, run.digest, f"undo:{step.id}"):
-        run.spark.sql(f"DELETE FROM {table.sql}").collect()
-    return {}
-
-
 def check_version(run: Running, step: Step) -> None:
     """Raises when a file of the version that an undo restores was deleted (VACUUM)."""
     _, output = find_output(run, step)
-    if not output.table.path:
+    version = version_before(run, step)
+    if not output.table.path or version < 0:
         return  # A catalog hands out no files; its RESTORE says so itself, before it changes anything.
-    version = int(step.arguments["version"])
     files = read_active_files(output.table.path, version)
     gone = [file.path for file in files if not file.is_absolute and not (Path(output.table.path) / file.path).exists()]
     if gone:
@@ -156,6 +120,12 @@ def check_version(run: Running, step: Step) -> None:
             next=f"surestart plan reset {step.stage} -o plan.json  # rebuilds it from its source",
             code="UndoTooLate",
         )
+
+
+def version_before(run: Running, step: Step) -> int:
+    """Of its table: what an undo of this step restores. -1: there was no table."""
+    found = step.arguments["version"] if "version" in step.arguments else run.facts(step.id).get("before")
+    return -1 if found is None else int(found)
 
 
 def find_output(run: Running, step: Step) -> tuple[Link, Output]:

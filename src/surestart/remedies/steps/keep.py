@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.remedies.kept import find_kept, read_rule, summarize_kept
@@ -11,28 +11,13 @@ from surestart.remedies.running import Running
 from surestart.remedies.start import KEPT, KEPT_COLUMNS, read_kept
 from surestart.sinks.delta_table import create_or_check_table
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """The marks are in the table, once, and are those that the plan has counted."""
-    from pyspark.sql import functions as F
-
-    table = run.environment.table(KEPT)
-    create_or_check_table(run.spark, table, KEPT_COLUMNS)
-    marks = find_kept(run.spark, run.environment, read_rule(step.arguments["rule"]))
-    rows = marks.select(
-        F.lit(run.digest).alias("digest"), F.lit(step.stage).alias("stage"), "source", "partition", "below"
-    )
-    writer = (
-        rows.coalesce(1)
-        .write.format("delta")
-        .mode("append")
-        .option("txnAppId", f"kept-{run.digest}-{step.stage}")
-        .option("txnVersion", "0")
-    )
-    if table.path:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    write_marks(run, step.stage, find_kept(run.spark, run.environment, read_rule(step.arguments["rule"])))
     found = summarize_kept(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
     planned = {name: step.arguments[name] for name in ("marks", "sha256")}
     if found != planned:
@@ -44,6 +29,26 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
             code="KeptRowsDiffer",
         )
     return found
+
+
+def write_marks(run: Running, stage: str, marks: DataFrame) -> None:
+    """They are rows of `surestart_kept` under the plan's digest, once."""
+    from pyspark.sql import functions as F
+
+    table = run.environment.table(KEPT)
+    create_or_check_table(run.spark, table, KEPT_COLUMNS)
+    rows = marks.select(F.lit(run.digest).alias("digest"), F.lit(stage).alias("stage"), "source", "partition", "below")
+    writer = (
+        rows.coalesce(1)
+        .write.format("delta")
+        .mode("append")
+        .option("txnAppId", f"kept-{run.digest}-{stage}")
+        .option("txnVersion", "0")
+    )
+    if table.path:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """Nothing is at the checkpoint's path; what was there lies aside, complete."""
     link = run.chain.link(step.stage)
     aside = retired_folder(run.environment, link.query, run.digest)
-    moved = move_verified(local_folder(link.checkpoint), aside, step.arguments["manifest"])
+    moved = move_verified(local_folder(link.checkpoint), aside, _wanted(run, step))
     return {"aside": str(aside), "files": len(moved.files), "size": moved.size, "manifest": moved.digest}
 
 
@@ -43,7 +43,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     link = run.chain.link(step.stage)
     here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
     since = retired_folder(run.environment, link.query, run.digest, "undone")
-    wanted = step.arguments["manifest"]
+    wanted = _wanted(run, step)
     if _complete(aside).exists():
         restoring = aside.with_name(aside.name + ".restoring")
         found = read_manifest(aside)
@@ -70,7 +70,7 @@ def check_retired(run: Running, step: Step) -> None:
     """Raises when the retired checkpoint is not there any more, or not as it was."""
     link = run.chain.link(step.stage)
     aside = retired_folder(run.environment, link.query, run.digest)
-    wanted = step.arguments["manifest"]
+    wanted = _wanted(run, step)
     if not _complete(aside).exists() and read_manifest(local_folder(link.checkpoint)).digest == wanted:
         return  # It is back already.
     if not aside.is_dir():
@@ -83,6 +83,11 @@ def check_retired(run: Running, step: Step) -> None:
     found = read_manifest(aside)
     if found.digest != wanted:
         raise _differs(str(aside), wanted, found)
+
+
+def _wanted(run: Running, step: Step) -> str:
+    """The digest of the files that the plan saw; where the stages go on until a swap, of those there were then."""
+    return str(step.arguments.get("manifest") or run.facts("check")["manifests"][step.stage])
 
 
 def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:

@@ -113,7 +113,9 @@ def _start_after_undo(run: Running, link: Link) -> Start:
 
 def _window(run: Running, link: Link) -> Window | None:
     for step in run.plan.steps:
-        if step.kind != "clear" or step.stage != link.upstream or find_output(run, step)[1].table != link.input:
+        if step.kind not in ("clear", "swap") or step.stage != link.upstream:
+            continue
+        if find_output(run, step)[1].table != link.input:
             continue
         restored = find_commit(run.spark, link.input, run.digest, f"undo:{step.id}")
         if restored is not None:

@@ -1,0 +1,113 @@
+"""What a plan says before anything is done: what would be lost, how long it takes, until when it can be undone."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surestart.errors import Refused
+from surestart.registry.run_record import RunRecord
+from surestart.remedies.chain import Link
+from surestart.remedies.journal import now
+from surestart.remedies.plan import Effect
+from surestart.remedies.source_reach import Loss
+from surestart.remedies.world import LinkFacts
+
+if TYPE_CHECKING:
+    from surestart.remedies.planning import Request
+
+
+def check_loss(loss: Loss, request: Request, remedy: str, stage: str, keeps: bool = True) -> None:
+    """Raises unless nothing is lost, or just the number of rows that somebody has named. keeps: --keep-lost helps."""
+    accepted = request.accept_loss
+    if not loss.rows and not accepted:
+        return
+    if accepted is not None and accepted != loss.rows:
+        raise Refused(
+            f"--accept-loss {accepted} was given, {loss.rows:,} rows would be lost"
+            + (f": {loss.why}" if loss.why else ""),
+            meaning="The number has to be the one that is lost, so that nobody accepts a loss unseen. "
+            "Nothing was planned.",
+            next=f"surestart plan {remedy} {stage} --accept-loss {loss.rows}"
+            if loss.rows
+            else f"surestart plan {remedy} {stage}",
+            code="LossNotNamed",
+        )
+    if accepted is None:
+        raise Refused(
+            f"{loss.rows:,} rows would be lost for ever: {loss.why}",
+            meaning="They would be removed from the output, and the source cannot bring them again. "
+            "Nothing was planned.",
+            next=f"surestart plan {remedy} {stage} --keep-lost -o plan.json  # those rows stay as they are"
+            + ("" if keeps else "; clears in place"),
+            do_not=f"accept it with --accept-loss {loss.rows} unless nobody needs them.",
+            code="SourceLostRows",
+        )
+
+
+def describe_plan(
+    facts: Sequence[LinkFacts],
+    runs: Sequence[RunRecord],
+    loss: Loss,
+    effects: Sequence[Effect],
+) -> list[str]:
+    lines = []
+    lines.append(
+        f"{loss.rows:,} rows are lost for ever: {loss.why}"
+        if loss.rows
+        else "The source still has every row that is removed."
+        if not loss.why
+        else f"Rows that the source no longer has stay: {loss.why}."
+    )
+    for one in facts:
+        removed = [effect.rows for effect in effects if effect.action == "remove rows" and effect.target in one.tables]
+        known = all(count is not None for count in removed)
+        lines += describe_rebuild(one, runs, sum(count or 0 for count in removed) if known else None)
+    if len(facts) > 1:
+        below = ", ".join(one.link.query for one in facts[1:])
+        lines.append(f"{below}: stopped first, restarted last; a stage below another begins behind its clearing.")
+    lines.append("Any other stream that reads these tables stops at the removal, unless it skips change commits.")
+    return lines
+
+
+def describe_rebuild(one: LinkFacts, runs: Sequence[RunRecord], rows: int | None) -> list[str]:
+    """What it costs to write so many rows of the stage again."""
+    lines = [f"{one.link.query} loses its state: {', '.join(one.link.stage.state)}."] if one.link.stage.state else []
+    seconds = _expected(one, runs)
+    if seconds is None or rows is None:
+        return [*lines, f"{one.link.query}: how long it takes is not known; no run of it is in the history."]
+    return [*lines, f"{one.link.query}: about {_duration(rows / seconds)} for {rows:,} rows, by its last runs."]
+
+
+def _expected(one: LinkFacts, runs: Sequence[RunRecord]) -> float | None:
+    """Rows a second of the stage's last runs that had something to do."""
+    done = [run for run in own_runs(runs, one.link) if run.rows and run.ended_at and run.ended_at > run.started_at][-5:]
+    if not done:
+        return None
+    return sum(run.rows for run in done) / (sum((run.ended_at or 0) - run.started_at for run in done) / 1000)
+
+
+def own_runs(runs: Sequence[RunRecord], link: Link) -> list[RunRecord]:
+    return [run for run in runs if run.query == link.query]
+
+
+def undo_until(facts: Sequence[LinkFacts]) -> str:
+    """Until when the removed rows can come back."""
+    days = [table.deleted_file_retention / 86_400_000 for one in facts for table in one.tables.values() if table.exists]
+    shortest = min((day for day in days if day), default=7.0)
+    until = datetime.datetime.fromtimestamp(now() / 1000, datetime.UTC) + datetime.timedelta(days=shortest)
+    return (
+        f"possible until a VACUUM deletes the removed files (by these tables' settings not before "
+        f"{until:%Y-%m-%d %H:%M} UTC) or `surestart prune` the retired checkpoints"
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def number(rows: int | None) -> str:
+    return "?" if rows is None else f"{rows:,}"
