@@ -46,6 +46,7 @@ _BELONGS = {
     "keep_lost": ("replay", "reset"),
     "no_run": ("replay", "backfill", "reset"),
     "jobs": ("replay", "reset", "retire"),
+    "beside": ("reset",),
 }
 
 
@@ -79,6 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arrived-from", metavar="TIME", help="backfill: only rows that arrived then or later")
     parser.add_argument("--arrived-before", metavar="TIME", help="backfill: only rows that arrived before that")
     parser.add_argument("--clear-tables", action="store_true", help="retire: empty the stage's tables too")
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="reset: fill new tables while readers keep the old ones; swapped when every row is counted",
+    )
     how = parser.add_argument_group("reset and replay")
     how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
     how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
@@ -126,6 +132,12 @@ def check_options(args: argparse.Namespace) -> None:
                 meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
                 next=f"surestart plan {args.remedy} {args.stage} -o plan.json",
             )
+    if args.beside and args.jobs:
+        raise UsageError(
+            "--jobs cannot be given with --beside: the stages run while the new tables are filled",
+            meaning="Stop them when apply asks for it. Nothing was planned.",
+            next=f"surestart plan reset {args.stage} --beside -o plan.json",
+        )
     begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
     if len([one for one in begins if one is not None]) > 1:
         raise UsageError(
@@ -188,6 +200,10 @@ def _make_plan(
             output=args.from_output,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
+    if args.beside:
+        from surestart.remedies.plan_beside import plan_reset_beside
+
+        return plan_reset_beside(spark, environment, chain, name, request)
     return plan_reset(spark, environment, chain, name, request)
 
 

@@ -19,12 +19,15 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
+from surestart.remedies.beside import BESIDE, BesideNotExact
 from surestart.remedies.chain import Chain
 from surestart.remedies.claiming import claimed, refuse_new_owners
+from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import (
     BEGUN,
     DONE,
+    FILLING,
     FINISHED,
     RELEASED,
     UNDOING,
@@ -87,9 +90,13 @@ def apply_plan(
         check_world(spark, chain, plan)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
-    if journal is None or journal.state == BEGUN:
+    if journal is None or journal.state in (FILLING, BEGUN):
+        if plan.method == BESIDE:
+            run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
         with ExitStack() as claims:
-            if stops_jobs(plan):
+            if plan.method == BESIDE:
+                run = claim_and_begin_swap(run, claims)
+            elif stops_jobs(plan):
                 run = stand_still(run, claims, begun=journal is not None)
             else:
                 run = _claim_and_begin(run, claims)
@@ -158,6 +165,10 @@ def _do(run: Running, steps: list[Step]) -> Running:
         try:
             facts = module.apply_step(run, step)
         except SurestartError as problem:
+            if step.kind == CHECK:
+                let_stages_run(run)
+            if isinstance(problem, BesideNotExact):
+                raise
             raise stopped(run, step.what, problem, "apply") from problem
         reach(f"remedy.done.{step.kind}")
         run = enter_done(run, DONE, step.id, facts)
@@ -166,7 +177,7 @@ def _do(run: Running, steps: list[Step]) -> Running:
 
 
 def _is_after_release(plan: Plan, step: Step) -> bool:
-    return step.kind in ("run", "certify", "unpause")
+    return step.kind in ("run", "certify", "unpause", "drop")
 
 
 def _check_confirmed(plan: Plan, typed: str) -> None:

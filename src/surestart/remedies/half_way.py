@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.journal import UNDOING, Journal, find_open, read_journals
+from surestart.remedies.journal import FILLING, UNDOING, Journal, find_open, read_journals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +25,16 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
     verb = "undo" if journal.state == UNDOING else "apply"
     settings = f" -e {environment.name} {options}".rstrip()
     done = len(journal.undone if journal.state == UNDOING else journal.done)
+    harm = (
+        "New tables are being filled beside its own, to take their place; another remedy would change what they "
+        "replace."
+        if journal.state == FILLING
+        else "Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows."
+    )
     return Refused(
         f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
         f"{journal.last.next or 'its end'})",
-        meaning="Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows. "
-        "Nothing was started.",
+        meaning=f"{harm} Nothing was started.",
         next=f"surestart {verb} {digest}{settings}" + ("" if verb == "undo" else "  # or: surestart undo " + digest),
         do_not="start the stage with plain Spark, or delete what is left of its checkpoint.",
         code=CODE,

@@ -4,6 +4,8 @@
        │ from here on no touched stage starts │ from here on they may
        └─> undoing ─> undone <step> ─> … ─> withdrawn
 
+A remedy that fills new tables beside begins with `filling`, while its stages run; `begun` comes when they stand still.
+
 An entry that says a step is done also names the one that comes next, so each step is journaled before and after. The
 commit's note repeats the entry without the plan's text: the start gate and the doctor read it without a JVM.
 """
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
-BEGUN, DONE, RELEASED, FINISHED = "begun", "done", "released", "finished"
+FILLING, BEGUN, DONE, RELEASED, FINISHED = "filling", "begun", "done", "released", "finished"
 UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
 # The steps that write down how the jobs of the stages are set, and that set them so again.
 JOBS, UNPAUSE = "jobs", "unpause"
@@ -73,7 +75,7 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """begun, released, finished, undoing or withdrawn."""
+        """filling, begun, released, finished, undoing or withdrawn."""
         states = [entry.state for entry in self.entries if entry.state not in (DONE, UNDONE)]
         return states[-1]
 
@@ -85,7 +87,7 @@ class Journal:
     @property
     def is_unfinished(self) -> bool:
         """No other remedy may begin over the same queries."""
-        return self.state in (BEGUN, UNDOING)
+        return self.state in (FILLING, BEGUN, UNDOING)
 
     @property
     def done(self) -> frozenset[str]:
@@ -184,7 +186,8 @@ def read_plan_text(spark: SparkSession, environment: Environment, digest: str) -
     table = environment.table(TABLE)
     if read_columns(spark, table) is None:
         return ""
-    rows = read_table(spark, table).where(f"state = '{BEGUN}' AND plan <> ''").select("digest", "plan").collect()
+    first = f"state IN ('{FILLING}', '{BEGUN}') AND plan <> ''"
+    rows = read_table(spark, table).where(first).select("digest", "plan").collect()
     return next((str(row["plan"]) for row in rows if row["digest"] == digest), "")
 
 

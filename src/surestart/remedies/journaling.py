@@ -8,17 +8,17 @@ from typing import Any
 
 from surestart.errors import StoppedHalfway, SurestartError
 from surestart.gate.describe_run import options_of
-from surestart.remedies.journal import BEGUN, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.journal import BEGUN, FILLING, Entry, Journal, append_entry, now, read_journals
 from surestart.remedies.running import Running
 
 
-def begin(run: Running) -> Running:
-    """The plan is in the journal: from here on the start gate lets none of its stages through."""
+def begin(run: Running, state: str = BEGUN) -> Running:
+    """The plan is in the journal: from here on the start gate lets none of its stages through. FILLING: it does yet."""
     plan = run.plan
     entry = Entry(
         digest=plan.digest,
         number=0,
-        state=BEGUN,
+        state=state,
         next=plan.steps[0].id,
         remedy=plan.remedy,
         stage=plan.stage,
@@ -57,7 +57,7 @@ def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> Sure
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
         meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
         next=again(run, verb) + ("" if verb == "undo" else f"  # or: surestart undo {run.digest[:12]}"),
-        do_not=problem.do_not or "start one of its stages by hand.",
+        do_not=problem.do_not or ("" if run.journal.state == FILLING else "start one of its stages by hand."),
         code=problem.code,
     )
 

@@ -20,6 +20,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
+from surestart.remedies.beside import BESIDE
 from surestart.remedies.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.journal import JOBS, UNPAUSE
 from surestart.remedies.plan import Effect, Plan, Step
@@ -41,7 +42,7 @@ def stops_jobs(plan: Plan) -> bool:
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
     """The plan with the jobs that it stops. mode: all, each stage has one; found, those that there are; none, nobody is
     asked; auto, none where no job can know of this place, else all."""
-    if plan.remedy in ("resume", "backfill") or not plan.steps or mode == NONE:
+    if plan.remedy in ("resume", "backfill") or plan.method == BESIDE or not plan.steps or mode == NONE:
         return plan
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):

@@ -17,8 +17,10 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
+from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Chain
 from surestart.remedies.claiming import claimed
+from surestart.remedies.filling import CHECK, FILL
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.remedies.journaling import enter, read_again, stopped
@@ -28,11 +30,14 @@ from surestart.remedies.plan_jobs import KINDS
 from surestart.remedies.running import Running, Stopping
 from surestart.remedies.source_reach import find_loss
 from surestart.remedies.stand_still import set_jobs_back, stand_still_again, stops_jobs
-from surestart.remedies.steps.clear import check_version
+from surestart.remedies.steps.clear import check_version, version_before
 from surestart.remedies.steps.retire import check_retired
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Steps that change what a table holds.
+CONTENT = ("clear", "swap")
 
 
 def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:
@@ -91,7 +96,7 @@ def undo_remedy(
                 next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
                 code="NotConfirmed",
             )
-    order = undo_order(plan)
+    order = undo_order(plan, journal)
     following = order[0].id if order else ""
 
     def check(now: Running) -> None:
@@ -103,9 +108,11 @@ def undo_remedy(
         if stops_jobs(plan):
             run = stand_still_again(run, claims, following, check)
         else:
-            claims.enter_context(claimed(run))
-            # As it is now that nobody else can go on with it.
+            if has_taken_over(plan, read_again(run).journal):
+                claims.enter_context(claimed(run))
+            # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
             run = read_again(run)
+            order = undo_order(plan, run.journal)
             if run.journal.state == WITHDRAWN:
                 return run.journal
             if run.journal.state != UNDOING:
@@ -117,7 +124,7 @@ def undo_remedy(
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
-            if step.kind == "clear" and step.stage == plan.stage:
+            if step.kind in CONTENT and step.stage == plan.stage:
                 # Again: an undo that lay half-way may have outlasted the source's retention.
                 _refuse_undo_loss(run, accept_loss)
             say(f"take back: {step.what}")
@@ -140,7 +147,7 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
-        if step.kind == "clear" and step.id in run.journal.done and step.arguments["version"] >= 0:
+        if step.kind in CONTENT and step.id in run.journal.done:
             check_version(run, step)
 
 
@@ -148,9 +155,9 @@ def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
     """What arrived since the remedy goes with the tables and is read again, if the source still has it."""
     link = run.chain.link(run.plan.stage)
     before = {
-        step.arguments["table"]: int(step.arguments["version"])
+        step.arguments["table"]: version_before(run, step)
         for step in run.plan.steps
-        if step.kind == "clear" and step.stage == link.name and step.id in run.journal.done
+        if step.kind in CONTENT and step.stage == link.name and step.id in run.journal.done
     }
     if not before or link.keyed:
         return
@@ -166,9 +173,19 @@ def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
         )
 
 
-def undo_order(plan: Plan) -> list[Step]:
+def has_taken_over(plan: Plan, journal: Journal) -> bool:
+    """A table or a checkpoint of the stages was changed, or may have been. Not while new tables are filled beside."""
+    return plan.method != BESIDE or CHECK in journal.done
+
+
+def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
     """Backwards, but for how the stages go on: that follows from what the tables are by then."""
+    if journal is not None and not has_taken_over(plan, journal):
+        return [step for step in plan.steps if step.kind == FILL][:1]
     back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify", *KINDS)]
+    # What was filled beside is dropped with the first of them.
+    filled = [step for step in back if step.kind == FILL]
+    back = [step for step in back if step not in filled[:-1]]
     return [step for step in back if step.kind != "start"] + [step for step in back if step.kind == "start"]
 
 

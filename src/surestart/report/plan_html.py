@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from surestart.diagnosis.time_text import time_text
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal
+from surestart.remedies.journal import BEGUN, DONE, FILLING, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal
 from surestart.remedies.plan import Effect, Plan, Step
 from surestart.report.html_certificate import certificate_section, certificate_word
 from surestart.report.html_document import document
@@ -48,6 +48,7 @@ def describe_state(plan: Plan, journal: Journal | None) -> tuple[str, str]:
     assert journal is not None
     certificate = read_proof(journal)
     said = {
+        FILLING: ("New tables are being filled beside; the stages may run", "look"),
         BEGUN: ("Half-way: no stage that it touches may start", "bad"),
         RELEASED: ("The stages may start; what was planned after that is not done", "look"),
         FINISHED: ("Applied; no rows were counted", "look"),

@@ -1,0 +1,95 @@
+"""A reset beside, before and at the moment when its stages have to stand still.
+
+filling ──> fill each stage, while the stages run ──> claim them ──> begun ──> check ──> swap …
+   ^                                                                             │ not exact, or it failed
+   └──────────── the stages may run again, nothing of theirs was changed ────────┘
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from surestart.errors import Refused, SurestartError
+from surestart.failpoints import reach
+from surestart.remedies.claiming import claimed, refuse_new_owners, refuse_rivals
+from surestart.remedies.journal import BEGUN, FILLING, WITHDRAWN, Journal, read_journals
+from surestart.remedies.journaling import again, begin, enter, enter_done, read_again
+from surestart.remedies.running import Running
+from surestart.remedies.world import check_world
+
+FILL, CHECK = "fill", "check"
+
+
+def begin_filling(run: Running) -> Running:
+    """The plan is in the journal, and no other remedy of its stages begins; the stages themselves go on."""
+    run = begin(run, FILLING)
+    reach("remedy.filling")
+    try:
+        refuse_rivals(run)
+    except SurestartError:
+        enter(run, WITHDRAWN, "", "")
+        raise
+    return run
+
+
+def claim_and_begin_swap(run: Running, claims: ExitStack) -> Running:
+    """The stages stand still, and the start gate lets none of them through."""
+    try:
+        claims.enter_context(claimed(run))
+    except Refused as problem:
+        raise Refused(
+            f"the new tables are filled, and the stages have to stand still for the swap: {problem.what}",
+            meaning="Nothing was swapped. What was filled stays; what arrives meanwhile is read before the swap.",
+            next=f"stop it, then: {again(run, 'apply')}",
+            do_not=problem.do_not,
+            code=problem.code,
+        ) from problem
+    reach("remedy.after_claim")
+    run = read_again(run)
+    if run.journal.state == BEGUN:
+        return run
+    if run.journal.state != FILLING:
+        raise _another(run)
+    check_world(run.spark, run.chain, run.plan)
+    _refuse_overtaken(run)
+    run = enter_done(run, BEGUN, "")
+    reach("remedy.begun")
+    try:
+        refuse_new_owners(run)
+    except SurestartError:
+        enter_done(run, FILLING, "")
+        raise
+    return run
+
+
+def let_stages_run(run: Running) -> None:
+    """After a check that did not hold: nothing of theirs was changed."""
+    enter_done(run, FILLING, "")
+
+
+def _refuse_overtaken(run: Running) -> None:
+    """Another remedy that began at the same moment may have cleared what these tables were filled to replace."""
+    journals = read_journals(run.environment, run.spark)
+    later: list[Journal] = []
+    for other in reversed(journals):
+        if other.digest == run.digest:
+            break
+        if other.state != WITHDRAWN and set(other.first.queries) & set(run.plan.queries):
+            later.append(other)
+    if later:
+        first = later[-1].first
+        raise Refused(
+            f"a {first.remedy} of {first.stage} ({first.digest[:12]}) began while the new tables were filled",
+            meaning="What they were to replace is not what it was. Nothing was swapped.",
+            next=again(run, "undo") + "  # then plan again",
+            code="RemedyOvertaken",
+        )
+
+
+def _another(run: Running) -> Refused:
+    return Refused(
+        f"the plan {run.digest[:12]} was carried on by another process meanwhile",
+        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
+        next=again(run, "apply"),
+        code="JournalOfAnother",
+    )

@@ -1,0 +1,175 @@
+"""reset --beside: new tables are filled while readers and streams keep the old ones, and swapped when the count holds.
+
+    fill     each stage, from the beginning of its source, into tables and checkpoints of its own    the stages may run
+    check    lost 0, duplicated 0, or nothing happens                                   from here on they stand still
+    swap     each table's content, in one commit
+    retire, start, run, certify      as in place; the first stage begins where its new output ends
+    drop     what was filled beside
+
+What the plan names of tables and checkpoints is who they are, not how far they have come: the stages go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Environment
+from surestart.errors import UsageError
+from surestart.gate.identities import read_topic_id
+from surestart.registry.read_runs import read_runs
+from surestart.registry.run_record import RunRecord
+from surestart.remedies.beside import BESIDE, read_beside
+from surestart.remedies.chain import Chain, Link
+from surestart.remedies.foretell import check_loss, describe_rebuild, number, own_runs, undo_until
+from surestart.remedies.journal import now
+from surestart.remedies.kept import COLUMNS
+from surestart.remedies.manifest import local_folder
+from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.planning import Request
+from surestart.remedies.source_reach import Loss, find_loss
+from surestart.remedies.world import LinkFacts, TableFacts, as_identities, read_link
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CERTIFY = Step("certify", "certify", "count every row from the source to the last table")
+
+
+def plan_reset_beside(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, request: Request
+) -> Plan:
+    """Every row of the stage and of those below comes again from the source, and takes the place of the former ones."""
+    _refuse_what_cannot(environment, chain, stage, request)
+    links = chain.below(stage)
+    facts = [read_link(link, spark, with_files=False) for link in links]
+    runs = read_runs(environment, spark)
+    top = links[0]
+    topic_id = read_topic_id(own_runs(runs, top), top.stage.declare(environment))
+    loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic_id)
+    check_loss(loss, request, "reset", stage, keeps=False)
+    return Plan(
+        remedy="reset",
+        stage=stage,
+        method=BESIDE,
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=tuple(link.name for link in links),
+        world=as_identities(facts),
+        steps=tuple(_steps(facts, request.run)),
+        effects=tuple(_effects(facts)),
+        statements=tuple(_statements(facts, runs, loss)),
+        loss=loss.rows,
+        accepted_loss=request.accept_loss or 0,
+        undo=undo_until(facts).replace("(by", "after the swap (by", 1),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+    )
+
+
+def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, request: Request) -> None:
+    in_place = f"surestart plan reset {stage} -o plan.json  # clears in place"
+    if request.keep_lost:
+        raise UsageError(
+            "--keep-lost cannot be had with --beside: what is filled from the source has no row that the source lacks",
+            meaning="Nothing was planned.",
+            next=f"surestart plan reset {stage} --keep-lost -o plan.json  # clears in place",
+            code="BesideNotOffered",
+        )
+    for link in chain.below(stage):
+        if link.stage.state:
+            raise UsageError(
+                f"{link.query} keeps state ({', '.join(link.stage.state)}), which a swap of tables does not carry over",
+                meaning="It would go on without what it has learnt from the rows before. Nothing was planned.",
+                next=in_place,
+                code="BesideNotOffered",
+            )
+    # Names that are too long for a query, a database sink, a place that is not mounted: known before anything is done.
+    own, beside = read_beside(environment, chain, stage, "0" * 64)
+    for link in beside:
+        local_folder(own.checkpoint(link.name))
+        for output in link.outputs:
+            if output.table.path:
+                local_folder(output.table.path)
+
+
+def _steps(facts: Sequence[LinkFacts], run: bool) -> list[Step]:
+    links = [one.link for one in facts]
+    top = links[0]
+    names = ", ".join(link.query for link in links)
+    steps = [
+        Step(f"fill:{link.name}", "fill", f"fill the tables of {link.query} beside, to the end of the data", link.name)
+        for link in links
+    ]
+    steps.append(
+        Step("check", "check", "stages stand still: read what has arrived meanwhile, and count every row beside")
+    )
+    if not top.keyed:
+        steps.append(Step(f"mark:{top.name}", "mark", f"note where the new output of {top.query} ends", top.name))
+    steps += [
+        Step(f"swap:{name}", "swap", f"put the new content in the place of {number(table.rows)} rows of {name}",
+             one.link.name, {"table": name})
+        for one in reversed(facts)
+        for name, table in reversed(list(one.tables.items()))
+    ]  # fmt: skip
+    steps += [
+        Step(f"retire:{link.name}", "retire", f"move the checkpoint of {link.query} aside", link.name)
+        for link in reversed(links)
+    ]
+    steps.append(Step("start", "start", f"write down where {names} begin", arguments={"starts": _starts(links)}))
+    if run:
+        steps += [
+            Step(f"run:{link.name}", "run", f"run {link.query} to the end of the data", link.name) for link in links
+        ]
+        steps.append(CERTIFY)
+    return [*steps, Step("drop", "drop", "drop what was filled beside")]
+
+
+def _starts(links: Sequence[Link]) -> Mapping[str, Any]:
+    """The first stage leaves out what its output holds; those below begin behind the swap of their input."""
+    top = links[0]
+    below = {link.name: {"kept": False, "caught_up": True} for link in links[1:]}
+    return {top.name: {"kept": not top.keyed, "caught_up": False}, **below}
+
+
+def _effects(facts: Sequence[LinkFacts]) -> list[Effect]:
+    found = []
+    for one in facts:
+        for name, table in one.tables.items():
+            found.append(Effect(name, "replace rows", table.rows, table.files, table.size))
+        found.append(Effect(one.link.checkpoint, "move aside"))
+    return found
+
+
+def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Loss) -> list[str]:
+    tables = [table for one in facts for table in one.tables.values()]
+    size = _size(tables)
+    lines = [
+        "New tables are filled beside the old ones from the beginning of the source, and take the place of their "
+        "content when every row is counted: lost 0, duplicated 0. Else nothing is swapped.",
+        f"{loss.rows:,} rows are lost for ever: {loss.why}"
+        if loss.rows
+        else "The source still has every row that is replaced.",
+        "The stages may run while this is filled. For the count and the swap they have to stand still: stop them then, "
+        "or apply is refused, and goes on there when it is called again.",
+        f"Extra space: about {size} beside until the end, and as much again until a VACUUM, because the former "
+        "content stays for the undo.",
+    ]
+    for one in facts:
+        rows = [table.rows for table in one.tables.values()]
+        lines += describe_rebuild(one, runs, None if None in rows else sum(count or 0 for count in rows))
+    top = facts[0].link
+    if top.keyed:
+        lines.append(f"{top.query} merges its input once more after the swap, which changes nothing.")
+    lines.append("What was filled beside is dropped at the end, and by an undo.")
+    lines.append("Any other stream that reads these tables stops at the swap, unless it skips change commits.")
+    return lines
+
+
+def _size(tables: Sequence[TableFacts]) -> str:
+    size = float(sum(table.size for table in tables))
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} TB"

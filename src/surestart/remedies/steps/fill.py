@@ -1,0 +1,37 @@
+"""Fills a stage's tables beside the real ones, to the end of the available data, under an identity of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surestart.failpoints import reach
+from surestart.remedies.beside import beside_of, drop_beside
+from surestart.remedies.chain import Link
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The tables beside hold all that the stage could read when this began."""
+    _, chain = beside_of(run)
+    rows = fill(run, chain.link(step.stage))
+    reach("remedy.fill.after_run")
+    return {"rows": rows}
+
+
+def fill(run: Running, link: Link) -> int:
+    from surestart.runner import run_stage
+
+    own, _ = beside_of(run)
+
+    def tell(progress: Any) -> None:
+        run.say(f"  {progress.stage}, beside: batch {progress.batch}, {progress.rows:,} rows")
+
+    # Through the gate like any other start: its claim keeps a second apply out, its checks see a damaged checkpoint.
+    return run_stage(run.spark, own, link.stage, on_progress=tell).rows
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """Nothing is left beside, of this stage and of the others."""
+    drop_beside(run)
+    return {}

@@ -1,0 +1,34 @@
+"""Notes where the new output of the first stage ends: from there on it reads after the swap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from surestart.remedies.beside import beside_of
+from surestart.remedies.chain import Link
+from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule, find_kept, summarize_kept
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+from surestart.remedies.start import read_kept
+from surestart.remedies.steps.keep import write_marks
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The marks are in `surestart_kept`, once; found at the versions that were checked."""
+    own, _ = beside_of(run)
+    rule = rule_of(run.chain.link(step.stage), run.facts("check"))
+    write_marks(run, step.stage, find_kept(run.spark, own, rule))
+    return summarize_kept(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
+
+
+def rule_of(link: Link, checked: Mapping[str, Any]) -> KeptRule:
+    """checked: table -> version, of the tables beside and of the stage's input."""
+    versions = {output.table.name: checked["beside"][output.table.name] for output in link.outputs}
+    if link.input is None:
+        return KeptRule(ALL_OF, held=versions)
+    return KeptRule(PROCESSED, held=versions, given={link.input.name: checked["given"]})
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    return {}

@@ -1,0 +1,85 @@
+"""Puts what was filled beside in the place of a table's rows, in one commit.
+
+    version n      the former rows            readers see either the one or the other, and never a table half filled
+    version n + 1  the rows of the table beside, at the version that was checked
+
+The table itself stays: its id, properties, layout and grants. Delta's time travel keeps the former rows for the undo.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surestart.errors import CannotTell
+from surestart.failpoints import reach
+from surestart.remedies.beside import beside_of
+from surestart.remedies.chain import EVERY_ROW, GOOD, Output
+from surestart.remedies.commit_once import find_commit, one_commit
+from surestart.remedies.kept import read_at
+from surestart.remedies.plan import Step
+from surestart.remedies.put_back import put_back
+from surestart.remedies.running import Running
+from surestart.remedies.steps.clear import find_output
+from surestart.session import applied
+
+_VIEW = "surestart_remedy_rows"
+# A cluster may have made "dynamic" its default: then partitions without new rows would keep their former ones.
+_WHOLE_TABLE = {"spark.sql.sources.partitionOverwriteMode": "static"}
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The table holds the rows that were filled beside, and no others. facts: the version before and the one after."""
+    link, output = find_output(run, step)
+    table, checked = output.table, run.facts("check")
+    own, _ = beside_of(run)
+    # A stage that never ran has no table yet.
+    link.stage.sink.prepare(run.spark, run.environment)
+    rows = read_at(run.spark, own, table.name, int(checked["beside"][table.name]))
+    columns = ", ".join(f"`{name}`" for name in rows.columns)
+    rows.createOrReplaceTempView(_VIEW)
+    try:
+        with applied(run.spark, _WHOLE_TABLE), one_commit(run.spark, run.digest, step.id):
+            run.spark.sql(f"INSERT OVERWRITE {table.sql} ({columns}) SELECT {columns} FROM {_VIEW}").collect()
+    finally:
+        run.spark.catalog.dropTempView(_VIEW)
+    reach("remedy.swap.after_commit")
+    after = find_commit(run.spark, table, run.digest, step.id)
+    if after is None:
+        raise CannotTell(
+            f"{table.label} was given its new rows, and its history does not say so",
+            meaning="Whether the swap was made cannot be told.",
+            next=f"DESCRIBE HISTORY {table.sql} LIMIT 5",
+            code="SwapNotSeen",
+        )
+    return {"before": checked["live"][table.name], "after": after}
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """The table's content is what it was before the swap."""
+    _, output = find_output(run, step)
+    after = find_commit(run.spark, output.table, run.digest, step.id)
+    before = run.facts("check")["live"][output.table.name]
+    if after is None:
+        return {}
+    restored = put_back(run, step, output, before)
+    if restored is None:
+        return {}
+    return {"restored": before, "version": restored, **_written_since(run, step, output, before, after, restored)}
+
+
+def _written_since(run: Running, step: Step, output: Output, before: int, after: int, restored: int) -> dict[str, Any]:
+    """When the stage itself wrote the rows that the RESTORE took away: streams below pass over them. Those of the swap
+    came by a commit that they pass over anyway, and at times at which the live stage has written rows that count."""
+    from pyspark.sql import functions as F
+
+    clock = run.chain.link(step.stage).stage.clock
+    if not clock or output.role not in (EVERY_ROW, GOOD):
+        return {}
+    name, environment = output.table.name, run.environment
+    rows = read_at(run.spark, environment, name, restored - 1)
+    if not read_at(run.spark, environment, name, before).isEmpty():
+        swapped = read_at(run.spark, environment, name, after)
+        rows = rows.join(swapped, ["source", "partition", "offset"], "left_anti")
+    written = F.unix_micros(F.col(clock))
+    first, last = rows.agg(F.min(written), F.max(written)).collect()[0]
+    return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}
