@@ -1,0 +1,190 @@
+"""Remedies of a stage that reads a topic: each record is in the table once, by the broker's own reports."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from kafka_client import payloads, raw_rows, raw_stage
+
+from surestart.errors import Refused
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.chain import read_chain
+from surestart.remedies.plan_beside import plan_reset_beside
+from surestart.remedies.plan_replay import From, plan_replay
+from surestart.remedies.plan_reset import plan_reset
+from surestart.remedies.planning import Request
+from surestart.remedies.undo import undo_remedy
+from surestart.runner import run_stage
+from surestart.sources.kafka import KafkaSource
+
+
+class Stood:
+    """A topic of two partitions whose records are in the raw table."""
+
+    def __init__(self, spark, environment, broker, client, topic) -> None:
+        self.spark, self.environment, self.client, self.topic = spark, environment, client, topic
+        self.stage = raw_stage(KafkaSource(broker.bootstrap, topic, max_offsets_per_trigger=16))
+        self.chain = read_chain(environment, [self.stage])
+        client.create(topic, partitions=2)
+        self.stored = client.produce(topic, payloads(40))
+        assert self.run() == 40
+
+    def more(self, count: int = 10, partitions: int = 2) -> None:
+        self.stored += self.client.produce(self.topic, payloads(count, "more-"), partitions=partitions)
+
+    def run(self) -> int:
+        return run_stage(self.spark, self.environment, self.stage).rows
+
+    def rows(self):
+        return raw_rows(self.spark, self.environment)
+
+    def reset(self, **given):
+        return self._plan(plan_reset, **given)
+
+    def beside(self, **given):
+        return self._plan(plan_reset_beside, **given)
+
+    def replay(self, begin: From, **given):
+        request = Request(settings={}, run=False, **given)
+        return plan_replay(self.spark, self.environment, self.chain, "raw-ingest", begin, request)
+
+    def apply(self, plan):
+        return apply_plan(self.spark, self.environment, self.chain, plan, lambda plan: plan.target)
+
+    def undo(self, plan, **given):
+        undo_remedy(self.spark, self.environment, self.chain, plan, lambda plan: plan.target, **given)
+
+    def _plan(self, make, **given):
+        request = Request(settings={}, **{"run": False, **given})
+        return make(self.spark, self.environment, self.chain, "raw-ingest", request)
+
+
+@pytest.fixture
+def stood(spark, environment, broker, client, topic) -> Stood:
+    return Stood(spark, environment, broker, client, topic)
+
+
+def removed(plan) -> int:
+    return sum(effect.rows for effect in plan.effects if effect.action == "remove rows")
+
+
+@pytest.mark.chaos
+def test_a_reset_reads_the_topic_again_from_its_first_offset(stood) -> None:
+    plan = stood.reset(run=True)
+    assert removed(plan) == 40
+    stood.more()
+
+    done = stood.apply(plan)
+
+    assert done.certificate["exact"], done.certificate["faults"]
+    stood.more()
+    assert stood.run() == 10
+    assert stood.rows() == stood.stored
+
+
+def test_named_offsets_of_a_partition_are_read_again_and_the_others_are_not(stood) -> None:
+    plan = stood.replay(From(positions={stood.topic: {"0": 7}}))
+    # Offsets 7 to 19 of partition 0; partition 1 is not named and stays.
+    assert removed(plan) == 13
+    stood.apply(plan)
+    stood.more()
+
+    assert stood.run() == 13 + 10
+    assert stood.rows() == stood.stored
+
+
+def test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds(stood) -> None:
+    shutil.rmtree(stood.environment.checkpoint("raw-ingest"))
+    # A partition that was never seen is read from its first record.
+    stood.client.add_partitions(stood.topic, 3)
+    stood.more(30, partitions=3)
+    with pytest.raises(Refused):
+        stood.run()
+    plan = stood.replay(From(output=True))
+    assert removed(plan) == 0
+
+    stood.apply(plan)
+
+    assert stood.run() == 30
+    assert stood.rows() == stood.stored
+
+
+def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_named(stood) -> None:
+    stood.client.delete_records(stood.topic, {0: 5})
+    with pytest.raises(Refused, match="5 rows would be lost for ever"):
+        stood.reset()
+    with pytest.raises(Refused, match="--accept-loss 4 was given, 5 rows would be lost"):
+        stood.reset(accept_loss=4)
+    # Behind them nothing is lost.
+    assert removed(stood.replay(From(positions={stood.topic: {"0": 5}}))) == 15
+    assert stood.reset(accept_loss=5).loss == 5
+
+
+@pytest.mark.chaos
+def test_records_that_left_the_topic_stay_or_go_as_the_plan_has_said(stood) -> None:
+    stood.client.delete_records(stood.topic, {0: 5})
+    kept = stood.reset(keep_lost=True)
+    assert (kept.loss, removed(kept)) == (0, 35)
+    stood.apply(kept)
+    assert stood.run() == 35
+    assert stood.rows() == stood.stored
+
+    accepted = stood.reset(accept_loss=5)
+    assert accepted.loss == 5
+    stood.apply(accepted)
+    stood.more()
+    assert stood.run() == 45
+    gone = {(partition, offset) for partition, offset, _ in stood.stored if partition == 0 and offset < 5}
+    left = {row: count for row, count in stood.stored.items() if row[:2] not in gone}
+    assert (len(gone), stood.rows()) == (5, left)
+
+
+@pytest.mark.chaos
+def test_records_that_leave_the_topic_after_the_plan_stop_the_apply_before_they_are_removed(stood) -> None:
+    plan = stood.reset()
+    stood.client.delete_records(stood.topic, {1: 3})
+    with pytest.raises(Exception, match="3 rows would be lost for ever, 0 when this was planned"):
+        stood.apply(plan)
+    assert stood.rows() == stood.stored
+    stood.undo(plan)
+    stood.more()
+    assert stood.run() == 10
+    assert stood.rows() == stood.stored
+
+
+@pytest.mark.chaos
+def test_an_undo_that_the_topic_cannot_make_good_is_refused(stood) -> None:
+    plan = stood.reset()
+    stood.apply(plan)
+    stood.more()
+    assert stood.run() == 50
+    # The new records of partition 0, which the former table never had.
+    stood.client.delete_records(stood.topic, {0: 25})
+    with pytest.raises(Refused, match="5 rows that arrived since would be lost for ever"):
+        stood.undo(plan)
+    assert stood.rows() == stood.stored
+
+
+@pytest.mark.chaos
+def test_a_topic_is_read_beside_and_what_arrives_meanwhile_comes_once(stood) -> None:
+    plan = stood.beside(run=True)
+    stood.more()
+    assert stood.run() == 10
+    table = stood.environment.table("sensor_raw").path
+
+    done = apply_plan(
+        stood.spark,
+        stood.environment,
+        stood.chain,
+        plan,
+        lambda plan: plan.target,
+        # Between the count and the swap.
+        lambda line: stood.more() if line.startswith("note where") else None,
+    )
+
+    assert done.certificate["exact"], done.certificate["faults"]
+    assert stood.rows() == stood.stored
+    commits = stood.spark.sql(f"DESCRIBE HISTORY delta.`{table}`").collect()
+    read_since = [int(row["operationMetrics"]["numOutputRows"]) for row in commits[:1]]
+    assert read_since == [10]
