@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READINGS ?= 200000
 SOURCE ?= files
+# Processes that run the tests side by side; most tests wait for another process more than they compute.
+WORKERS ?= 2
 LOCK := requirements/dev.txt
 STAMP := $(VENV)/.installed
 JARS := $(VENV)/.jars
@@ -25,7 +27,8 @@ run: setup ## simulate sensor data, run the three stages, count lost and duplica
 	@$(BIN)/surestart run all --env local --set readings=$(READINGS) --set source=$(SOURCE)
 
 test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
-	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster" $(ARGS)
+	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster" \
+	  -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, format check, mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,8 +107,20 @@ def read_topic(
         found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
         waiting = set(found.partitions)
         consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+        heard = time.monotonic()
         while waiting:
-            for message in consumer.consume(5000, timeout=_SECONDS):
+            # consume waits out its time unless so many messages are there, so the last few must not wait long.
+            messages = consumer.consume(5000, timeout=0.2)
+            if messages:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SECONDS:
+                raise CannotTell(
+                    f"{len(waiting)} partitions of topic {topic!r} gave nothing for {_SECONDS} s before their end",
+                    meaning="The count is not complete and was given up.",
+                    next="surestart kafka status",
+                    code="KafkaSilent",
+                )
+            for message in messages:
                 problem = message.error()
                 if problem is None:
                     partition, offset = message.partition(), message.offset()
