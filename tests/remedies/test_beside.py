@@ -24,6 +24,7 @@ from surestart.remedies.plan import Plan, parse_plan
 from surestart.remedies.plan_beside import plan_reset_beside
 from surestart.remedies.undo import find_applied
 from surestart.runner import run_stage
+from surestart.session import applied
 from tests.foundation.rows import TABLES
 from tests.remedies.remedy import (
     SETTINGS,
@@ -151,7 +152,14 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
 
 
 @pytest.mark.chaos
-def test_the_swap_waits_for_a_stage_that_runs(spark: Any, stood: Environment) -> None:
+def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: Any, stood: Environment) -> None:
+    gold = stood.table("sensor_gold").sql
+    columns = [one for one in spark.table(gold).columns if one != "reading_date"]
+    # In a partition that no new row is in, which a session with dynamic overwrites would leave as it is.
+    spark.sql(
+        f"INSERT INTO {gold} (reading_date, {', '.join(columns)}) "
+        f"SELECT DATE'1999-01-01', {', '.join(columns)} FROM {gold} LIMIT 1"
+    )
     plan = beside(spark, stood, "merge-gold", run=True)
     tables = ids_and_versions(stood)
     running = open_gate(spark, stood, build_stages(SETTINGS)[2])
@@ -162,7 +170,8 @@ def test_the_swap_waits_for_a_stage_that_runs(spark: Any, stood: Environment) ->
         running.ended("stopped", "test")
     assert ids_and_versions(stood) == tables
 
-    assert apply(spark, stood, plan).certificate is not None
+    with applied(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+        assert apply(spark, stood, plan).certificate is not None
     assert_exact(stood)
 
 

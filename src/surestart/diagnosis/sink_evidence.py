@@ -21,7 +21,7 @@ LOG = "delta log"
 HISTORY = "table history"
 LEDGER = "ledger"
 # What the undo of a remedy writes into its RESTORE: surestart.remedies.commit_once.
-_UNDO_NOTE = '"step":"undo:clear:'
+_UNDO_NOTES = ('"step":"undo:clear:', '"step":"undo:swap:')
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -171,7 +171,8 @@ def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
     standing: list[Commit] = []
     for commit in commits:
         version = integer(commit.parameters.get("version")) if commit.operation == "RESTORE" else None
-        if version is not None and _UNDO_NOTE in commit.user_metadata.replace(" ", ""):
+        note = commit.user_metadata.replace(" ", "")
+        if version is not None and any(undo in note for undo in _UNDO_NOTES):
             standing = [one for one in standing if one.version <= version]
         else:
             standing.append(commit)

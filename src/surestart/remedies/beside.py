@@ -97,7 +97,8 @@ def drop_beside(run: Running) -> None:
         for link in chain:
             aside = local_folder(link.checkpoint)
             if aside.is_dir():
-                move_verified(aside, retired_folder(run.environment, link.query, run.digest), None)
+                # Not one that an undo needs: `surestart prune` tells the two apart by this name.
+                move_verified(aside, retired_folder(run.environment, link.query, run.digest, "undone"), None)
     folder = local_folder(checkpoints_of(own))
     if folder.is_dir():
         folder.rmdir()
