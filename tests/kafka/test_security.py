@@ -31,6 +31,7 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
     _run_and_look(broker.sasl_bootstrap, SASL, topic, tmp_path)
 
 
+@pytest.mark.chaos
 def test_nor_is_it_over_tls_with_scram(tls_broker, topic, tmp_path):
     client = KafkaClient(tls_broker.bootstrap)
     client.create(topic)

@@ -149,6 +149,7 @@ def test_the_same_digest_acts_once(remedies, reset, environment) -> None:
     assert contents(environment) == before
 
 
+@pytest.mark.chaos
 def test_undone_checkpoints_and_tables_are_what_they_were_and_go_on(remedies, reset, environment) -> None:
     _, page = remedies.run(remedy="reset", mode="undo", digest=reset["digest"])
     (journal,) = read_journals(environment)

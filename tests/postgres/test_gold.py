@@ -30,6 +30,7 @@ SETTINGS = {"postgres_url": f"env:{VARIABLE}"}
 PASSWORD = "c4n4ry-pa%24s"
 
 
+@pytest.mark.chaos
 def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     spark: Any, database: Database, tmp_path: Path
 ) -> None:
@@ -38,8 +39,8 @@ def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     land(environment, 900, per_file=150)
     for stage in (raw, deserialize, gold):
         run_stage(spark, environment, stage)
-    first = _in_postgres(database)
-    assert first == _in_delta(spark, environment)
+    first = in_postgres(database)
+    assert first == in_delta(spark, environment)
     assert first
 
     land(environment, 900, per_file=150)
@@ -48,13 +49,13 @@ def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     died = _command(environment, {FAILPOINT: "both.between"})
     assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
     # Delta is ahead by the batch; a reader of PostgreSQL sees the former state, whole.
-    assert _in_postgres(database) == first
-    assert _in_delta(spark, environment) != first
+    assert in_postgres(database) == first
+    assert in_delta(spark, environment) != first
 
     healed = _command(environment)
 
     assert healed.returncode == 0, healed.stderr[-2000:]
-    assert _in_postgres(database) == _in_delta(spark, environment)
+    assert in_postgres(database) == in_delta(spark, environment)
     # The independent count: this gold is the newest reading of every key in the files, each once.
     assert account(environment).faults == {}
     assert database.rows("SELECT batch_id FROM surestart_ledger") == {(0,): 1, (1,): 1}
@@ -157,13 +158,13 @@ def _command(environment: Environment, variables: dict[str, str] | None = None) 
 _COLUMNS = [column.split() for column in READING_COLUMNS.strip().split(",\n")]
 
 
-def _in_delta(spark: Any, environment: Environment) -> Counter[tuple[Any, ...]]:
+def in_delta(spark: Any, environment: Environment) -> Counter[tuple[Any, ...]]:
     rows = spark.read.format("delta").load(environment.table("sensor_gold").path)
     wanted = [f"unix_micros({name})" if kind == "TIMESTAMP" else f"`{name}`" for name, kind in _COLUMNS]
     return Counter(tuple(row) for row in rows.selectExpr(*wanted).collect())
 
 
-def _in_postgres(database: Database) -> Counter[tuple[Any, ...]]:
+def in_postgres(database: Database) -> Counter[tuple[Any, ...]]:
     wanted = [
         f"(extract(epoch FROM {name}) * 1000000)::bigint" if kind == "TIMESTAMP" else f'"{name}"'
         for name, kind in _COLUMNS

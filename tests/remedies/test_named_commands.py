@@ -15,6 +15,7 @@ from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.explanations.explanation import REPLAY
 from surestart.diagnosis.finding import Verdict
 from surestart.environment import Environment
+from surestart.remedies.plan import Plan
 from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, run_stages
 
 
@@ -35,7 +36,7 @@ def test_the_remedy_of_an_explanation_says_where_to_begin() -> None:
     assert args.from_output
 
 
-def test_a_rewound_checkpoint_is_replaced_by_the_command_that_the_doctor_names(spark: Any, stood: Environment) -> None:
+def plan_named_for_a_rewound_checkpoint(spark: Any, stood: Environment) -> Plan:
     for folder in ("offsets", "commits"):
         for name in ("2", ".2.crc"):
             (Path(stood.checkpoint("raw-ingest")) / folder / name).unlink()
@@ -45,6 +46,18 @@ def test_a_rewound_checkpoint_is_replaced_by_the_command_that_the_doctor_names(s
 
     plan = make_plan(spark, stood, chain_of(stood), parsed(found.findings[0].next), SETTINGS)
     assert {effect.rows for effect in plan.effects if effect.action == "remove rows"} == {0}
+    return plan
+
+
+def test_the_command_that_the_doctor_names_for_a_rewound_checkpoint_can_be_planned(
+    spark: Any, stood: Environment
+) -> None:
+    assert plan_named_for_a_rewound_checkpoint(spark, stood).remedy == "replay"
+
+
+@pytest.mark.chaos
+def test_it_makes_the_tables_exact(spark: Any, stood: Environment) -> None:
+    plan = plan_named_for_a_rewound_checkpoint(spark, stood)
     apply(spark, stood, plan)
     run_stages(spark, stood)
     assert_exact(stood)
