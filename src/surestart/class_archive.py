@@ -59,7 +59,17 @@ def write_archive() -> Path | None:
     return path if path.exists() else None
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The archive is there; stderr says whether it had to be written, which takes a while."""
+    from surestart.jars import resolve_jars
+
+    if archive_path(find_java(), resolve_jars()).exists():
+        sys.stderr.write("java: the class archive is there\n")
+        return
     sys.stderr.write("java: writing a class archive, once (about 30 s; later starts are faster)\n")
     written = write_archive()
     sys.stderr.write(f"java: {written.stat().st_size / 1e6:.0f} MB\n" if written else "java: this Java makes none\n")
+
+
+if __name__ == "__main__":
+    main()
