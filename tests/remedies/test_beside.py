@@ -12,13 +12,15 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.cli import build_parser
 from surestart.commands.plan import check_options
-from surestart.deltalog import read_delta_log
+from surestart.deltalog import Commit, read_delta_log
+from surestart.diagnosis.sink_evidence import without_undone
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import EXIT_FINDINGS, Refused, UsageError
 from surestart.gate.start_gate import open_gate
 from surestart.remedies.apply import ALREADY, Applied, apply_plan
 from surestart.remedies.beside import BesideEnvironment, BesideNotExact, read_beside
 from surestart.remedies.chain import read_chain
+from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import FILLING, read_journals
 from surestart.remedies.plan import Plan, parse_plan
 from surestart.remedies.plan_beside import plan_reset_beside
@@ -300,3 +302,14 @@ def test_a_stage_with_state_or_a_database_is_cleared_in_place(what: str, tmp_pat
     with pytest.raises(UsageError, match="which has no table beside" if what == "postgres" else "keeps state") as no:
         plan_reset_beside(None, environment, read_chain(environment, stages), "merge-gold", request())  # type: ignore[arg-type]
     assert no.value.next == "surestart plan reset merge-gold -o plan.json  # clears in place"
+
+
+@pytest.mark.parametrize("step", ["clear:sensor_raw", "swap:sensor_raw"])
+def test_what_an_undo_took_back_is_not_held_against_the_restored_checkpoint(step: str) -> None:
+    note = note_of("a" * 64, f"undo:{step}")
+    restored = Commit(3, 0, "RESTORE", {"version": "1"}, user_metadata=note)
+    somebodys = Commit(3, 0, "RESTORE", {"version": "1"})
+    before = tuple(Commit(version, 0, "WRITE", {}) for version in (0, 1, 2))
+
+    assert [one.version for one in without_undone((*before, restored))] == [0, 1]
+    assert [one.version for one in without_undone((*before, somebodys))] == [0, 1, 2, 3]

@@ -95,13 +95,16 @@ def drop_beside(run: Running) -> None:
                 _drop_table(run.spark, output.table)
         _drop_table(run.spark, own.table(RUNS))
         for link in chain:
-            aside = local_folder(link.checkpoint)
-            if aside.is_dir():
-                # Not one that an undo needs: `surestart prune` tells the two apart by this name.
-                move_verified(aside, retired_folder(run.environment, link.query, run.digest, "undone"), None)
-    folder = local_folder(checkpoints_of(own))
-    if folder.is_dir():
-        folder.rmdir()
+            # Not one that an undo needs: `surestart prune` tells the two apart by this name.
+            here, aside = (
+                local_folder(link.checkpoint),
+                retired_folder(run.environment, link.query, run.digest, "undone"),
+            )
+            if here.is_dir() or aside.is_dir():
+                move_verified(here, aside, None)
+    for folder in (local_folder(checkpoints_of(own)), local_folder(checkpoints_of(own)).parent):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
     _forget_claims(own, chain)
 
 
