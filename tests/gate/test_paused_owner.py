@@ -31,6 +31,8 @@ def until(condition: Any, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "never came"
+        # Another process is waited for, by its files: asking without a pause takes the core that it needs.
+        time.sleep(0.005)
 
 
 def pause_and_take_over(spark: Any, environment: Environment, delay: float) -> None:
