@@ -57,6 +57,7 @@ def test_a_value_that_does_not_fit_stops_the_stream_and_the_next_start_writes_th
 
 
 # Two whole streams here; `make chaos` kills one at every point.
+@pytest.mark.usefixtures("classic_only")
 @pytest.mark.parametrize("point", ["postgres.mid_copy", "postgres.after_commit:2"])
 def test_a_killed_stream_goes_on_without_losing_or_doubling_a_row(
     spark: Any, database: Database, tmp_path: Path, point: str
