@@ -75,7 +75,7 @@ def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, opt
     for one in prune.going:
         yield from _one(one)
         yield "    undo:   " + (
-            "of this remedy ends with it" if one.ends_undo else "not needed; what an undo put aside itself"
+            "of this remedy ends with it" if one.ends_undo else "not needed; put aside by an undo, or filled beside"
         )
     for one in prune.staying:
         yield from _one(one)
@@ -101,6 +101,8 @@ def _one(one: Retired) -> Iterator[str]:
     yield f"    since {time_text(one.retired_at)}, {one.files:,} files, {one.size:,} bytes"
     if one.remedy:
         yield f"    remedy: {inert(one.remedy)}"
+    for table in one.tables:
+        yield f"    with:   PostgreSQL table {inert(table)}, the rows that it removed"
 
 
 def _things(count: int) -> str:

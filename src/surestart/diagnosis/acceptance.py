@@ -23,7 +23,7 @@ from surestart.diagnosis import acceptance_findings as say
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Acceptance, Finding, Severity
 from surestart.diagnosis.lost_output import find_lost_output
-from surestart.diagnosis.sink_evidence import SinkEvidence, app_ids, is_query_id
+from surestart.diagnosis.sink_evidence import LEDGER, SinkEvidence, app_ids, is_query_id
 
 RECOGNISING = ("delta-append", "delta-merge", "delta-builtin", "postgres", "foreach-batch")
 # Options that let a new checkpoint begin past what an older one has read.
@@ -327,7 +327,13 @@ def _is_as_a_remedy_left_it(case: _Case) -> bool:
     """No stream of this query has written since the remedy. If one has, its checkpoint is another one than this."""
     if case.settled is None:
         return False
-    later = [commit for commit in case.evidence.commits if commit.version > case.settled]
+    # A ledger has no versions: there it is the time at which the remedy was committed, in milliseconds.
+    by_time = case.evidence.source == LEDGER
+    later = [
+        commit
+        for commit in case.evidence.commits
+        if ((commit.timestamp or 0) if by_time else commit.version) > case.settled
+    ]
     return not any(
         commit.mark and commit.mark.query == case.declaration.query and is_query_id(commit.mark.query_id)
         for commit in later

@@ -16,6 +16,9 @@ from surestart.errors import SurestartError
 if TYPE_CHECKING:
     from surestart.sinks.postgres import PostgresSink
 
+# A remedy's own rows in the ledger, (remedy-<digest>, 0) and of its undo (…, 1): surestart.sinks.postgres_once.
+REMEDY, RESTORED = "remedy-", 1
+
 
 def read_postgres_sinks(sink: object) -> dict[str, SinkEvidence]:
     """Evidence by target, of a PostgresSink or of one inside a pair of sinks."""
@@ -66,7 +69,7 @@ def _read(connection: Any, target: str) -> SinkEvidence:
     if not there or not there[0]:
         return SinkEvidence(source=LEDGER, has_rows=has_rows)
     rows = connection.execute(
-        "SELECT query_id, step, max(batch_id), max(query), max(stage), max(committed_at)"
+        "SELECT query_id, step, max(batch_id), max(query), max(stage), max(committed_at), min(committed_at)"
         f" FROM {ledger} WHERE target = %s GROUP BY query_id, step ORDER BY max(committed_at) NULLS FIRST",
         (place.label,),
     ).fetchall()
@@ -74,12 +77,26 @@ def _read(connection: Any, target: str) -> SinkEvidence:
     transactions = {
         commit.mark.app_id: Transaction(commit.mark.batch_id, commit.timestamp) for commit in commits if commit.mark
     }
+    commits = _without_undone(commits, rows)
     evidence = SinkEvidence(source=LEDGER, transactions=transactions, commits=commits, has_rows=has_rows)
     return replace(evidence, table_id=place.label)
 
 
+def _without_undone(commits: tuple[Commit, ...], rows: list[tuple[Any, ...]]) -> tuple[Commit, ...]:
+    """Without what was written between a remedy and its undo: the undo has taken it out again."""
+    undone = [
+        (row[6], row[5]) for row in rows if row[0].startswith(REMEDY) and row[2] == RESTORED and row[6] and row[5]
+    ]
+    kept = []
+    for commit, row in zip(commits, rows, strict=True):
+        stream, written = not row[0].startswith(REMEDY), row[5]
+        if not (stream and written and any(first < written < last for first, last in undone)):
+            kept.append(commit)
+    return tuple(kept)
+
+
 def _commit(number: int, row: tuple[Any, ...]) -> Commit:
-    query_id, step, batch, query, stage, committed = row
+    query_id, step, batch, query, stage, committed, _ = row
     return Commit(
         version=number,
         timestamp=int(committed.timestamp() * 1000) if committed else None,

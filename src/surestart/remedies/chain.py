@@ -54,6 +54,8 @@ class Link:
 
     @property
     def keyed(self) -> bool:
+        if not self.outputs:
+            return all(sink.mode == "upsert" for sink in self.databases)
         return all(output.role == NEWEST for output in self.outputs)
 
 

@@ -198,7 +198,7 @@ def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
 
 def settled_tables(environment: Environment, journals: Iterable[Journal], stage: str) -> dict[str, int]:
     """Table label -> the version at which the newest remedy that stands left it, if it said how this stage begins. One
-    that was undone says nothing: its undo only put back what was there."""
+    that was undone says nothing: its undo only put back what was there. A database's table -> when that was."""
     for journal in reversed(tuple(journals)):
         if journal.state in (UNDOING, WITHDRAWN) or not any(
             stage in entry.facts.get("starts", {}) for entry in journal.entries
@@ -210,6 +210,8 @@ def settled_tables(environment: Environment, journals: Iterable[Journal], stage:
             version = journal.facts(step).get("after")
             if kind in ("clear", "swap") and type(version) is int:
                 found[environment.table(name).label] = version
+            if kind == "database" and type(version) is int:
+                found[name] = version
         return found
     return {}
 

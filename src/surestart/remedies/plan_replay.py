@@ -22,7 +22,7 @@ from surestart.deltalog import history_evidence, read_history
 from surestart.deltalog.commit import Commit
 from surestart.diagnosis.sink_evidence import is_query_id, without_undone
 from surestart.environment import Environment, Table
-from surestart.errors import CannotTell, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.remedies.chain import Chain, Link
 from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule
 from surestart.remedies.plan import Plan
@@ -47,6 +47,13 @@ def plan_replay(
     spark: SparkSession, environment: Environment, chain: Chain, stage: str, begin: From, request: Request
 ) -> Plan:
     link = chain.link(stage)
+    if not link.outputs and not link.keyed:
+        raise Refused(
+            f"{link.query} writes every row to PostgreSQL and to no Delta table",
+            meaning="Which rows it had written at some moment is kept nowhere. Nothing was planned.",
+            next=f"surestart plan reset {stage} -o plan.json  # all of it, from the beginning",
+            code="DatabaseOnly",
+        )
     if begin.batch is not None or begin.time is not None:
         rule, line = _before(spark, link, begin)
     elif begin.positions is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
@@ -10,6 +11,7 @@ from surestart.remedies.chain import Chain
 from surestart.remedies.foretell import undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan_database import plan_database
 from surestart.remedies.planning import IN_PLACE, Request
 from surestart.remedies.world import as_world, read_link
 
@@ -37,7 +39,10 @@ def plan_retire(
         if clear_tables:
             arguments = {"table": name, "version": table.version, "keeps": False}
             steps.append(Step(f"clear:{name}", "clear", f"remove all rows from {name}", stage, arguments))
-    effects += [Effect(f"postgres {sink.target}", "stays as it is") for sink in link.databases]
+    for sink in link.databases:
+        effect, step = plan_database(link, sink, None)
+        effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
+        steps += [step] if clear_tables else []
     files, size = len(facts.manifest.files), facts.manifest.size
     effects.append(Effect(link.checkpoint, "move aside", None, files, size))
     what = f"move the checkpoint of {link.query} aside: {files} files, {size:,} bytes"

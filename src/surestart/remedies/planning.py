@@ -28,6 +28,7 @@ from surestart.remedies.kept import (
     summarize_kept,
 )
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan_database import plan_database
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
 from surestart.sinks.delta_table import read_table
@@ -166,10 +167,9 @@ def _steps(
             arguments = {"table": name, "version": table.version, "keeps": keeps}
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
         for sink in link.databases:
-            arguments = {"target": sink.target, "keeps": keeps}
-            what = f"remove the same rows from PostgreSQL {sink.target}"
-            effects.append(Effect(f"postgres {sink.target}", "remove rows"))
-            clear.append(Step(f"database:{sink.target}", "database", what, link.name, arguments))
+            effect, step = plan_database(link, sink, kept if keeps else None)
+            effects.append(effect)
+            clear.append(step)
         files, size = len(one.manifest.files), one.manifest.size
         effects.append(Effect(link.checkpoint, "move aside", None, files, size))
         retire.append(

@@ -33,7 +33,7 @@ _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 @dataclass(frozen=True)
 class Retired:
     """path: relative to _retired, "<query>/<digest>". retired_at: milliseconds, of its marker. stays: why it is not
-    removed, "" if it is. ends_undo: the remedy could be undone until now."""
+    removed, "" if it is. ends_undo: the remedy could be undone until now. tables: in PostgreSQL, that go with it."""
 
     path: str
     retired_at: int
@@ -42,6 +42,7 @@ class Retired:
     remedy: str
     ends_undo: bool = False
     stays: str = ""
+    tables: tuple[str, ...] = ()
 
     @property
     def query(self) -> str:
@@ -58,7 +59,7 @@ class Prune:
 
     @property
     def digest(self) -> str:
-        lines = "\n".join(f"{one.path}\0{one.files}\0{one.size}" for one in self.going)
+        lines = "\n".join("\0".join((one.path, str(one.files), str(one.size), *one.tables)) for one in self.going)
         return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -142,7 +143,29 @@ def _read_retired(root: Path, journals: Sequence[Journal]) -> Iterable[Retired]:
                 remedy=_describe(journal) if journal else "",
                 ends_undo=not folder.name.endswith(UNDONE) and journal is not None and journal.state == FINISHED,
                 stays=_why_it_stays(journal, complete=marker.exists()),
+                tables=tuple(one.label for one in _kept_tables(journal, f"{query.name}/{folder.name}")),
             )
+
+
+@dataclass(frozen=True)
+class _KeptTable:
+    """What a remedy has removed from a PostgreSQL table, kept there until its undo. place: where the URL is kept."""
+
+    place: str
+    label: str
+
+
+def _kept_tables(journal: Journal | None, path: str) -> tuple[_KeptTable, ...]:
+    """Of that query and remedy; none once it was undone, which drops them."""
+    query, _, name = path.partition("/")
+    if journal is None or name.endswith(UNDONE) or journal.state == WITHDRAWN:
+        return ()
+    facts = [journal.facts(step) for step in sorted(journal.done) if step.startswith("database:")]
+    return tuple(
+        _KeptTable(str(one["place"]), str(one["kept"]))
+        for one in facts
+        if one.get("kept") and one.get("query") == query
+    )
 
 
 def _describe(journal: Journal) -> str:
@@ -161,6 +184,7 @@ def _why_it_stays(journal: Journal | None, *, complete: bool) -> str:
 
 def _remove(root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int:
     folder = root / path
+    _drop_kept_tables(path, read)
     going, marker = folder.with_name(folder.name + ".pruning"), folder.with_name(folder.name + ".complete")
     count = int(folder.is_dir() or going.is_dir())
     if folder.is_dir():
@@ -184,6 +208,23 @@ def _remove(root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int
     folder.with_name(folder.name + ".restoring").unlink(missing_ok=True)
     marker.unlink(missing_ok=True)
     return count
+
+
+def _drop_kept_tables(path: str, read: Callable[[], Sequence[Journal]]) -> None:
+    """First of all: once its checkpoint is gone, nothing names a remedy's tables any more."""
+    journals = read()
+    name = path.split("/")[-1].removesuffix(UNDONE)
+    journal = next((one for one in journals if one.digest.startswith(name)), None)
+    tables = _kept_tables(journal, path)
+    if not tables or journal is None:
+        return
+    _check_at_rest(path, journals)
+    from surestart.sinks.postgres_remedy import drop_kept
+    from surestart.sinks.postgres_url import DatabaseUrl
+
+    for table in tables:
+        drop_kept(DatabaseUrl.from_label(table.place).read(), table.label, journal.digest)
+        reach("remedy.prune.after_drop")
 
 
 def _check_at_rest(path: str, journals: Sequence[Journal]) -> None:

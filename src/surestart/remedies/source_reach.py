@@ -34,6 +34,12 @@ def find_loss(
     spark: SparkSession, environment: Environment, link: Link, kept: DataFrame, recorded_topic_id: str = ""
 ) -> Loss:
     """Of the rows of the stage's first table or tables that would go: those that its source no longer has."""
+    if not link.outputs and link.databases:
+        from surestart.remedies.database_loss import find_database_loss
+
+        return find_database_loss(
+            spark, link, kept, lambda rows: loss_of(spark, environment, link, rows, recorded_topic_id)
+        )
     rows = _going(spark, link, kept)
     return Loss() if rows is None else loss_of(spark, environment, link, rows, recorded_topic_id)
 

@@ -31,6 +31,7 @@ from surestart.remedies.running import Running, Stopping
 from surestart.remedies.source_reach import find_loss
 from surestart.remedies.stand_still import set_jobs_back, stand_still_again, stops_jobs
 from surestart.remedies.steps.clear import check_version, version_before
+from surestart.remedies.steps.database import check_kept, find_undo_loss
 from surestart.remedies.steps.retire import check_retired
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
             check_retired(run, step)
         if step.kind in CONTENT and step.id in run.journal.done:
             check_version(run, step)
+        if step.kind == "database" and step.id in run.journal.done:
+            check_kept(run, step)
 
 
 def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
@@ -159,10 +162,15 @@ def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
         for step in run.plan.steps
         if step.kind in CONTENT and step.stage == link.name and step.id in run.journal.done
     }
-    if not before or link.keyed:
+    if link.keyed:
         return
-    marks = find_kept(run.spark, run.environment, KeptRule(ALL_OF, held=before))
-    loss = find_loss(run.spark, run.environment, link, marks)
+    if not link.outputs:
+        loss = find_undo_loss(run, link)
+    elif before:
+        marks = find_kept(run.spark, run.environment, KeptRule(ALL_OF, held=before))
+        loss = find_loss(run.spark, run.environment, link, marks)
+    else:
+        return
     if loss.rows and loss.rows != accept_loss:
         raise Refused(
             f"{loss.rows:,} rows that arrived since would be lost for ever: {loss.why}",

@@ -15,6 +15,7 @@ from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain, Link
+from surestart.remedies.database_facts import as_database_world
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
 from surestart.remedies.plan import Plan
 
@@ -121,6 +122,7 @@ def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
                 name: {"id": table.table_id, "version": table.version, "label": table.table.label}
                 for name, table in one.tables.items()
             },
+            **({"databases": as_database_world(one.link)} if one.link.databases else {}),
         }
         for one in facts
     }
@@ -151,9 +153,7 @@ def as_identities(facts: Sequence[LinkFacts]) -> dict[str, Any]:
         name: {
             "checkpoint": stage["checkpoint"],
             "query_id": stage["query_id"],
-            "tables": {
-                table: {"id": found["id"], "label": found["label"]} for table, found in stage["tables"].items()
-            },
+            "tables": {table: {"id": found["id"], "label": found["label"]} for table, found in stage["tables"].items()},
         }
         for name, stage in as_world(facts).items()
     }
@@ -173,8 +173,11 @@ def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
             and not any(move.startswith(f"{stage}:") for move in moves)
         ):
             moves.append(f"{stage}: files of the checkpoint changed ({before.get('files')} then, {after.get('files')})")
-        for name, table in before.get("tables", {}).items():
-            there = after.get("tables", {}).get(name, {})
+        databases = {f"postgres {name}": table for name, table in before.get("databases", {}).items()}
+        found = {**after.get("tables", {})}
+        found |= {f"postgres {name}": table for name, table in after.get("databases", {}).items()}
+        for name, table in {**before.get("tables", {}), **databases}.items():
+            there = found.get(name, {})
             if table.get("id") != there.get("id"):
                 moves.append(
                     f"{name}: is another table now ({there.get('id') or 'none'}, was {table.get('id') or 'none'})"

@@ -45,7 +45,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     before = int(step.arguments["version"])
     kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
     if step.stage == run.plan.stage and find_commit(run.spark, table, run.digest, step.id) is None:
-        _refuse_new_loss(run, link, kept)
+        refuse_new_loss(run, link, kept)
     with one_commit(run.spark, run.digest, step.id):
         if kept is None:
             run.spark.sql(f"DELETE FROM {table.sql}").collect()
@@ -58,7 +58,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return {"before": before, "after": before if after is None else after}
 
 
-def _refuse_new_loss(run: Running, link: Link, kept: DataFrame | None) -> None:
+def refuse_new_loss(run: Running, link: Link, kept: DataFrame | None) -> None:
     """The source is asked again, right before its rows are removed: retention goes on while a plan is read."""
     marks = run.spark.createDataFrame([], COLUMNS) if kept is None else kept
     own = [one for one in read_runs(run.environment, run.spark) if one.query == link.query]

@@ -1,0 +1,165 @@
+"""Removes from a PostgreSQL table the rows that do not stay, in one transaction there; its undo puts them back.
+
+append    rows at or above their partition's mark are deleted
+upsert    a key whose row goes gets its newest staying reading back, from what the stage reads or writes beside
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from surestart.errors import Refused
+from surestart.remedies.chain import EVERY_ROW, GOOD, Link
+from surestart.remedies.database_facts import read_marks
+from surestart.remedies.database_loss import find_database_loss
+from surestart.remedies.kept import COLUMNS, removed_rows
+from surestart.remedies.plan import Step
+from surestart.remedies.running import Running
+from surestart.remedies.source_reach import Loss, loss_of
+from surestart.remedies.start import read_kept
+from surestart.remedies.steps.clear import refuse_new_loss
+from surestart.sinks.delta_merge import newest_per_key
+from surestart.sinks.delta_table import read_columns, read_table
+from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres_copy import load_from_driver, load_from_executors
+from surestart.sinks.postgres_once import Load, Removal
+from surestart.sinks.postgres_remedy import is_kept, remove_rows, restore_rows
+from surestart.sinks.postgres_types import staged_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """Only rows that stay are in the table. facts: what prune, the undo and a later start need to know of it."""
+    link, sink = find_database(run, step)
+    removal, load = _removal(run, step, link, sink), None
+    if removal.marks is not None and sink.mode == "upsert":
+        former = former_readings(run, link, sink)
+        removal = _with_columns(removal, former)
+        load = _loading(sink, former, removal)
+
+    def check() -> None:
+        if step.stage == run.plan.stage:
+            kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
+            refuse_new_loss(run, link, kept)
+
+    done = remove_rows(removal, load, check)
+    return {
+        "target": done.target,
+        "place": sink.url.label,
+        "query": link.query,
+        "rows": done.rows,
+        "put_back": done.put_back,
+        "kept": done.kept,
+        "after": done.at,
+    }
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """The table's rows are those of before the remedy."""
+    link, sink = find_database(run, step)
+    existed = bool(step.arguments["exists"])
+    done = restore_rows(_removal(run, step, link, sink), existed or step.id not in run.journal.done)
+    return {"removed": done.rows, "restored": done.put_back}
+
+
+def check_kept(run: Running, step: Step) -> None:
+    """Raises when what the step has removed is not there any more."""
+    link, sink = find_database(run, step)
+    if not step.arguments["exists"] or is_kept(_removal(run, step, link, sink)):
+        return
+    raise Refused(
+        f"what was removed from {sink.target} is gone: `surestart prune` has dropped it, or somebody else",
+        meaning="Its former rows cannot come back. Nothing was changed.",
+        next=f"surestart plan reset {step.stage} -o plan.json  # rebuilds it from its source",
+        code="UndoTooLate",
+    )
+
+
+def find_undo_loss(run: Running, link: Link) -> Loss:
+    """Of a stage that writes to databases only: rows that the undo takes out again and that the source has no more."""
+    found = Loss()
+    for step in run.plan.steps:
+        kept = run.facts(step.id).get("kept")
+        if step.kind != "database" or step.stage != link.name or not kept or step.id in run.journal.undone:
+            continue
+        marks = run.spark.createDataFrame([], COLUMNS)
+        if step.arguments["keeps"]:
+            marks = read_kept(run.spark, run.environment, run.digest, step.stage)
+        lost = find_database_loss(
+            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows), str(kept)
+        )
+        found = Loss(found.rows + lost.rows, lost.why or found.why)
+    return found
+
+
+def find_database(run: Running, step: Step) -> tuple[Link, PostgresSink]:
+    link = run.chain.link(step.stage)
+    wanted = step.arguments["target"]
+    found = next((sink for sink in link.databases if sink.target == wanted), None)
+    if found is None or found.url.label != step.arguments["place"]:
+        raise Refused(
+            f"the plan clears {wanted} in {step.arguments['place']}, and {link.query} does not write there",
+            meaning="The stage is set up differently than when this was planned. Nothing was changed.",
+            next=f"surestart plan {run.plan.remedy} {run.plan.stage} -o plan.json",
+            code="PlanStale",
+        )
+    return link, found
+
+
+def former_readings(run: Running, link: Link, sink: PostgresSink) -> DataFrame:
+    """The newest staying reading of every key that has a row to go: where the same rows are kept one by one."""
+    from pyspark.sql import functions as F
+
+    kept = read_kept(run.spark, run.environment, run.digest, link.name)
+    rows = _all_readings(run, link)
+    keys = list(sink.keys)
+    moving = removed_rows(rows, kept).select(*keys).distinct()
+    staying = (
+        rows.join(F.broadcast(kept), ["source", "partition"]).where(F.col("offset") < F.col("below")).drop("below")
+    )
+    return newest_per_key(staying.join(moving, keys, "left_semi").select(*rows.columns), sink.keys, sink.order)
+
+
+def _all_readings(run: Running, link: Link) -> DataFrame:
+    for output in link.outputs:
+        if output.role in (EVERY_ROW, GOOD) and read_columns(run.spark, output.table) is not None:
+            return read_table(run.spark, output.table)
+    if link.input is None:
+        raise Refused(
+            f"{link.query} merges into PostgreSQL what it reads from its source, and no table keeps those rows",
+            meaning="A key whose newest row goes could not get its former one back. Nothing was removed there.",
+            next=f"surestart undo {run.digest[:12]}  # then: surestart plan reset {link.name}",
+            code="FormerRowsUnknown",
+        )
+    return link.stage.transform(read_table(run.spark, link.input))
+
+
+def _removal(run: Running, step: Step, link: Link, sink: PostgresSink) -> Removal:
+    marks = None
+    if step.arguments["keeps"]:
+        marks = read_marks(read_kept(run.spark, run.environment, run.digest, step.stage))
+    return Removal(
+        url=sink.url.read(),
+        target=sink.target,
+        digest=run.digest,
+        query=link.query,
+        stage=link.name,
+        marks=marks,
+        keys=sink.keys,
+        order=sink.order,
+        step=sink.step,
+    )
+
+
+def _with_columns(removal: Removal, former: DataFrame) -> Removal:
+    return replace(removal, columns=staged_columns(former))
+
+
+def _loading(sink: PostgresSink, former: DataFrame, removal: Removal) -> Load:
+    if sink.load == "driver":
+        return lambda staging: load_from_driver(former, removal.url, staging)
+    rows = former.coalesce(sink.connections) if sink.connections else former
+    return lambda staging: load_from_executors(rows, removal.url, staging)
