@@ -87,6 +87,8 @@ def _worker(folder: Path, python: str, home: Path) -> Path:
         f'PYTHONPYCACHEPREFIX="{cache_folder() / "bytecode"}" PYTHONPATH="{modules}:{ROOT}" exec "{python}" "$@"\n'
     )
     script.chmod(0o755)
+    # Compiles what a worker imports, now: the first one would pass its ten seconds on a busy machine.
+    subprocess.run([script, "-c", "import pyspark.sql.connect.streaming.worker.foreach_batch_worker"], check=True)
     return script
 
 
