@@ -3,7 +3,8 @@
     same digest finished ────────> nothing to do               world moved ──> refused, with what moved
     claim every touched query ──> look again ──> begun ──> steps … ──> released ──> run each stage ──> certificate
 
-Killed anywhere, the same call goes on where it was. From `begun` to `released` no touched stage starts.
+Killed anywhere, the same call goes on where it was. From `begun` to `released` no touched stage starts. A plan that
+names jobs is begun before the claims and stops them first (stand_still); its last step sets them as they were.
 """
 
 from __future__ import annotations

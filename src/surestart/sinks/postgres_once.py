@@ -205,7 +205,7 @@ class RemedyWork:
 
 def told(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     said = explained(error, url, doing)
-    said.meaning = said.meaning.replace(ROLLED_BACK, "The transaction was rolled back: nothing was changed there.")
+    said.meaning = said.meaning.replace(ROLLED_BACK, "Nothing was changed there.")
     return said
 
 
