@@ -94,7 +94,8 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("stage", [pytest.param("raw-ingest", marks=pytest.mark.chaos), "deserialize"])
+@pytest.mark.chaos
+@pytest.mark.parametrize("stage", ["raw-ingest", "deserialize"])
 def test_old_tables_stand_until_the_swap_and_rows_that_arrive_meanwhile_come_once(
     spark: Any, stood: Environment, stage: str
 ) -> None:
@@ -167,7 +168,6 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
     assert ids_and_versions(stood) == tables
 
 
-@pytest.mark.chaos
 def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: Any, stood: Environment) -> None:
     gold = stood.table("sensor_gold").sql
     columns = [one for one in spark.table(gold).columns if one != "reading_date"]
