@@ -72,6 +72,7 @@ def test_a_stage_that_dies_is_named_and_the_others_end_with_it(spark: Any, envir
     assert account(environment).is_exact
 
 
+@pytest.mark.chaos
 def test_interrupted_they_all_end_and_every_row_is_there_once(spark: Any, environment: Environment) -> None:
     land(environment, 40)
 

@@ -83,6 +83,7 @@ def test_a_reset_reads_the_topic_again_from_its_first_offset(stood) -> None:
     assert stood.rows() == stood.stored
 
 
+@pytest.mark.chaos
 def test_named_offsets_of_a_partition_are_read_again_and_the_others_are_not(stood) -> None:
     plan = stood.replay(From(positions={stood.topic: {"0": 7}}))
     # Offsets 7 to 19 of partition 0; partition 1 is not named and stays.

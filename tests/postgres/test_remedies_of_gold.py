@@ -80,6 +80,7 @@ def counted(plan: Plan) -> dict[str, int | None]:
     return {effect.target: effect.rows for effect in plan.effects if effect.action == "remove rows"}
 
 
+@pytest.mark.chaos
 def test_a_replay_killed_between_the_database_and_the_journal_goes_on_once_and_is_undone(
     spark: Any, database: Database, environment: Environment, tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_a_reset_empties_both_fills_both_and_is_undone_in_both(
     assert_same_and_exact(spark, environment, database)
 
 
+@pytest.mark.chaos
 def test_what_moved_in_the_database_is_refused_and_prune_drops_what_a_remedy_has_kept(
     spark: Any, database: Database, environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:

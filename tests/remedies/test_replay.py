@@ -45,6 +45,7 @@ def test_a_lost_checkpoint_goes_on_where_its_output_ends(spark: Any, stood: Envi
     assert_exact(stood)
 
 
+@pytest.mark.chaos
 def test_a_stage_whose_last_batch_reached_one_table_only_begins_at_its_first_missing_row(
     spark: Any, stood: Environment
 ) -> None:
