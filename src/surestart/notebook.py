@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from surestart.runner import StageRun
 
 LONGEST_CELL = 80
+LONGEST_PATH = 1000
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def show_run(run: StageRun) -> None:
     replayed = "" if run.replayed is None else f"batch {run.replayed}, planned by an earlier run"
     columns = ("stage", "batches", "rows", "seconds", "replayed", "checkpoint")
     row = (run.stage, run.batches, f"{run.rows:,}", f"{run.seconds:.1f}", replayed, run.checkpoint)
-    _display(table_html(columns, [row]))
+    # A path is there to be copied: cut, it would be that of another folder.
+    _display(table_html(columns, [row], longest=LONGEST_PATH))
 
 
 def show(rows: DataFrame, caption: str = "", limit: int = 10) -> None:
@@ -167,22 +169,28 @@ def show_page(page: str, height: int = 900) -> None:
     _display(f"<div><iframe {frame}></iframe></div>")
 
 
-def table_html(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "", limit: int = 1000) -> str:
+def table_html(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    caption: str = "",
+    limit: int = 1000,
+    longest: int = LONGEST_CELL,
+) -> str:
     """One HTML table. Sensor bytes come from outside, so every cell is escaped and cut."""
     head = "".join(f'<th scope="col">{html.escape(column)}</th>' for column in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{html.escape(_cell(value, longest))}</td>" for value in row) + "</tr>"
         for row in islice(rows, limit)
     )
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, longest: int) -> str:
     if value is None:
         return ""
     text = bytes(value).decode("utf-8", "backslashreplace") if isinstance(value, bytes | bytearray) else str(value)
-    return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _display(text: str) -> None:
