@@ -216,7 +216,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.damage.__name__)
+# Ten seconds each; what differs from the others by the batch in flight or by two damages at once is in `make chaos`.
+LONG = (restore_with_a_batch_in_flight, restore_and_rewind)
+PARAMETERS = [
+    pytest.param(case, id=case.damage.__name__, marks=pytest.mark.chaos if case.damage in LONG else ())
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_the_answer_before_the_start_is_what_the_start_then_does(
     spark: SparkSession, base: Run, tmp_path: Path, case: Case
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_query_that_somebody_stops_is_noticed_at_once(spark: Any, environment:
     assert active(spark) == []
 
 
+@pytest.mark.chaos
 def test_a_stage_that_is_refused_stops_the_ones_before_it(
     spark: Any, environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import Producer
 from kafka_client import payloads, raw_stage
 
@@ -92,6 +93,7 @@ def test_markers_of_transactions_are_neither_lost_nor_do_they_cut_a_gap(spark, e
     assert count(spark, environment, source)[1].counts.from_nowhere == 1
 
 
+@pytest.mark.chaos
 def test_a_topic_that_is_not_there_cannot_be_told(spark, environment, broker, client, topic):
     client.create(topic, partitions=1)
     client.produce(topic, payloads(5), partitions=1)

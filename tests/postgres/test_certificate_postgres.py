@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
 from surestart.remedies.certificate import certify
@@ -15,6 +17,7 @@ from .conftest import VARIABLE
 from .database import Database
 
 
+@pytest.mark.chaos
 def test_each_difference_from_gold_is_counted(spark: Any, database: Database, tmp_path: Path) -> None:
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
     land(environment, 400, per_file=200)

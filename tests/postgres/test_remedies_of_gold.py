@@ -127,6 +127,7 @@ def _streams(database: Database) -> Counter[tuple[Any, ...]]:
     return database.rows("SELECT query_id, batch_id FROM surestart_ledger")
 
 
+@pytest.mark.chaos
 def test_a_reset_empties_both_fills_both_and_is_undone_in_both(
     spark: Any, database: Database, environment: Environment
 ) -> None:

@@ -19,6 +19,7 @@ from surestart.runner import run_stage
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, reset, run_stages, undo
 
 
+@pytest.mark.chaos
 def test_the_same_digest_acts_once(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "merge-gold", run=True)
     done = apply(spark, stood, plan)

@@ -17,6 +17,7 @@ from surestart.runner import run_stage
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, request, undo
 
 
+@pytest.mark.chaos
 def test_a_hole_in_raw_is_filled_once_and_the_stages_below_take_it_up(spark: Any, stood: Environment) -> None:
     """As after somebody has run a DELETE on all tables, which the streams were told to pass over."""
     files = sorted(Path(stood.landing).iterdir())

@@ -168,6 +168,7 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
     assert ids_and_versions(stood) == tables
 
 
+@pytest.mark.chaos
 def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: Any, stood: Environment) -> None:
     gold = stood.table("sensor_gold").sql
     columns = [one for one in spark.table(gold).columns if one != "reading_date"]

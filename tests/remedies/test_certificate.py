@@ -217,6 +217,7 @@ def test_each_fault_of_gold_is_counted(spark: Any, pipeline: Environment, change
     assert dict(found.faults) == {f"merge-gold keys: {name}": number for name, number in faults.items()}
 
 
+@pytest.mark.chaos
 def test_what_no_stage_has_come_to_is_pending_at_its_stage_only(
     spark: Any, pipeline: Environment, landing: Path
 ) -> None:

@@ -158,7 +158,7 @@ def _at_the_next(server: JobsApi, act: Any) -> None:
 # The point, and what continues it. What the stages do afterwards is left to `make chaos`.
 FIRST = "remedy.jobs_stopped"
 POINTS = [
-    pytest.param(FIRST, "apply"),
+    pytest.param(FIRST, "apply", marks=pytest.mark.chaos),
     pytest.param("remedy.journaled.jobs", "apply", marks=pytest.mark.chaos),
     pytest.param("jobs.after_pause", "undo", marks=pytest.mark.chaos),
     pytest.param("remedy.journaled.look", "undo", marks=pytest.mark.chaos),

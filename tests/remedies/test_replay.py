@@ -70,6 +70,7 @@ def test_named_positions_are_read_again_and_all_others_stay(spark: Any, stood: E
     assert_exact(stood)
 
 
+@pytest.mark.chaos
 def test_rows_that_the_source_has_no_more_are_not_removed_unless_their_number_is_named(
     spark: Any, stood: Environment
 ) -> None:
@@ -89,6 +90,7 @@ def test_rows_that_the_source_has_no_more_are_not_removed_unless_their_number_is
     assert {name: after[name] for name in tables} == {name: before[name] for name in tables}
 
 
+@pytest.mark.chaos
 def test_a_file_that_goes_after_the_plan_stops_the_apply_before_its_rows_go(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "raw-ingest")
     raw = contents(spark, stood)["sensor_raw"]
