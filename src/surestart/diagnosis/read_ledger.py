@@ -39,7 +39,7 @@ def find_postgres_sinks(sink: object) -> list[PostgresSink]:
 def read_postgres_sink(sink: PostgresSink) -> SinkEvidence:
     """What the database says; its own reason when it does not answer."""
     from surestart.sinks.postgres_connection import driver, open_connection
-    from surestart.sinks.postgres_errors import explained
+    from surestart.sinks.postgres_errors import UNCHANGED, explained
 
     try:
         psycopg = driver()
@@ -49,9 +49,10 @@ def read_postgres_sink(sink: PostgresSink) -> SinkEvidence:
                 connection.execute("SET default_transaction_read_only = on")
                 return _read(connection, sink.target)
         except psycopg.Error as error:
-            return sink_unreadable(explained(error, secret, f"reading the ledger of {sink.target}"), LEDGER)
-    except SurestartError as problem:
-        return sink_unreadable(problem, LEDGER)
+            problem = explained(error, secret, f"reading the ledger of {sink.target}", UNCHANGED)
+            return sink_unreadable(problem, LEDGER)
+    except SurestartError as error:
+        return sink_unreadable(error, LEDGER)
 
 
 def _read(connection: Any, target: str) -> SinkEvidence:

@@ -94,7 +94,15 @@ class KafkaBroker:
         )
         deadline = time.monotonic() + 10
         while not (self.folder / "pid").exists() and time.monotonic() < deadline:
+            # The guard is a process of its own: its file is all that tells.
             time.sleep(0.01)
+        if not (self.folder / "pid").exists():
+            raise CannotTell(
+                f"nothing was started in {self.folder} within 10 s (exit code {self._guard.poll()})",
+                meaning="There is no local broker.",
+                next="surestart kafka start",
+                code="KafkaNotStarted",
+            )
         self.pid = int((self.folder / "pid").read_text())
         wait_for_start(self.folder, self.pid, begin, timeout_seconds)
 

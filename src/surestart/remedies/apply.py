@@ -36,17 +36,15 @@ from surestart.remedies.journal import (
     Journal,
     read_journals,
 )
-from surestart.remedies.journaling import begin, enter_done, stopped
+from surestart.remedies.journaling import begin, carried_on, enter_done, stopped
 from surestart.remedies.plan import Plan, Step, check_environment
-from surestart.remedies.plan_jobs import KINDS
+from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.stand_still import set_jobs_back, stand_still, stops_jobs
+from surestart.remedies.stand_still import set_jobs_back, stand_still
 from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["ALREADY", "APPLIED", "RELEASE", "Applied", "apply_plan", "check_steps", "check_world", "claimed", "look_up"]
 
 # Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.
 RELEASE = "release"
@@ -122,7 +120,7 @@ def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
         refuse_new_owners(run)
         return run
     if journal.state != BEGUN:
-        raise _another_applies(run.plan)
+        raise carried_on(run, "apply")
     return replace(run, journal=journal)
 
 
@@ -189,15 +187,6 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
             next=f"surestart apply plan.json --confirm {plan.target}",
             code="NotConfirmed",
         )
-
-
-def _another_applies(plan: Plan) -> SurestartError:
-    return Refused(
-        f"the plan {plan.digest[:12]} was carried on by another process meanwhile",
-        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
-        next=f"surestart apply {plan.digest[:12]}",
-        code="JournalOfAnother",
-    )
 
 
 def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:

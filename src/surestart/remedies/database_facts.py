@@ -10,8 +10,9 @@ from surestart.errors import Refused, SurestartError
 from surestart.remedies.chain import POSITION, Link
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_connection import driver, name, open_connection
+from surestart.sinks.postgres_errors import UNCHANGED, explained
 from surestart.sinks.postgres_ledger import TABLE
-from surestart.sinks.postgres_once import Marks, told
+from surestart.sinks.postgres_once import Marks
 from surestart.sinks.postgres_remedy import going, refuse_references
 from surestart.sinks.postgres_target import find_target
 
@@ -112,7 +113,7 @@ def _ask(sink: PostgresSink, question: Callable[[psycopg.Connection[Any], Postgr
             connection.execute("SET default_transaction_read_only = on")
             return question(connection, sink)
     except psycopg.Error as error:
-        failure = told(error, url, f"looking at {sink.target}")
+        failure = explained(error, url, f"looking at {sink.target}", UNCHANGED)
     raise failure
 
 

@@ -13,7 +13,8 @@ from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.database_facts import read_marks
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_connection import driver, name, open_connection
-from surestart.sinks.postgres_once import Marks, told
+from surestart.sinks.postgres_errors import UNCHANGED, explained
+from surestart.sinks.postgres_once import Marks
 from surestart.sinks.postgres_remedy import going
 from surestart.sinks.postgres_target import find_target
 
@@ -63,7 +64,7 @@ def _positions(spark: SparkSession, sink: PostgresSink, marks: Marks, since: str
                     yield spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
             return
     except psycopg.Error as error:
-        failure = told(error, url, f"reading the positions of {sink.target}")
+        failure = explained(error, url, f"reading the positions of {sink.target}", UNCHANGED)
     raise failure
 
 

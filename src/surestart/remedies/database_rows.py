@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.remedies.counts import Counts
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_connection import driver, name, open_connection
-from surestart.sinks.postgres_errors import explained
+from surestart.sinks.postgres_errors import UNCHANGED, explained
 
 if TYPE_CHECKING:
     import psycopg
@@ -69,7 +69,7 @@ def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str]
             given = _spark_rows(reference, ours, chosen) if chosen else Counter()
             there = _postgres_rows(connection, sink, theirs, chosen) if chosen else Counter()
     except pg.Error as error:
-        failure = explained(error, url, f"counting {sink.target}")
+        failure = explained(error, url, f"counting {sink.target}", UNCHANGED)
     if failure is not None:
         raise failure
     keys_there = rows - _beyond_first(there)

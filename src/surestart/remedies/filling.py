@@ -13,7 +13,7 @@ from surestart.errors import Refused, SurestartError
 from surestart.failpoints import reach
 from surestart.remedies.claiming import claimed, refuse_new_owners, refuse_rivals
 from surestart.remedies.journal import BEGUN, FILLING, WITHDRAWN, Journal, read_journals
-from surestart.remedies.journaling import again, begin, enter, enter_done, read_again
+from surestart.remedies.journaling import again, begin, carried_on, enter, enter_done, read_again
 from surestart.remedies.running import Running
 from surestart.remedies.world import check_world
 
@@ -49,7 +49,7 @@ def claim_and_begin_swap(run: Running, claims: ExitStack) -> Running:
     if run.journal.state == BEGUN:
         return run
     if run.journal.state != FILLING:
-        raise _another(run)
+        raise carried_on(run, "apply")
     check_world(run.spark, run.chain, run.plan)
     _refuse_overtaken(run)
     run = enter_done(run, BEGUN, "")
@@ -84,12 +84,3 @@ def _refuse_overtaken(run: Running) -> None:
             next=again(run, "undo") + "  # then plan again",
             code="RemedyOvertaken",
         )
-
-
-def _another(run: Running) -> Refused:
-    return Refused(
-        f"the plan {run.digest[:12]} was carried on by another process meanwhile",
-        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
-        next=again(run, "apply"),
-        code="JournalOfAnother",
-    )

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from surestart.errors import StoppedHalfway, SurestartError
+from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.gate.describe_run import options_of
 from surestart.remedies.journal import BEGUN, FILLING, Entry, Journal, append_entry, now, read_journals
 from surestart.remedies.running import Running
+
+OF_ANOTHER = "JournalOfAnother"
 
 
 def begin(run: Running, state: str = BEGUN) -> Running:
@@ -59,6 +61,16 @@ def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> Sure
         next=again(run, verb) + ("" if verb == "undo" else f"  # or: surestart undo {run.digest[:12]}"),
         do_not=problem.do_not or ("" if run.journal.state == FILLING else "start one of its stages by hand."),
         code=problem.code,
+    )
+
+
+def carried_on(run: Running, verb: str) -> Refused:
+    """For a call that finds the journal past the steps that it would have done."""
+    return Refused(
+        f"the plan {run.digest[:12]} was carried on by another process meanwhile",
+        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
+        next=again(run, verb),
+        code=OF_ANOTHER,
     )
 
 

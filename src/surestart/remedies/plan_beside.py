@@ -27,8 +27,9 @@ from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
+from surestart.remedies.size_text import size_text
 from surestart.remedies.source_reach import Loss, find_loss
-from surestart.remedies.world import LinkFacts, TableFacts, as_identities, read_link
+from surestart.remedies.world import LinkFacts, as_identities, read_link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +144,7 @@ def _effects(facts: Sequence[LinkFacts]) -> list[Effect]:
 
 def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Loss) -> list[str]:
     tables = [table for one in facts for table in one.tables.values()]
-    size = _size(tables)
+    size = size_text(sum(table.size for table in tables))
     lines = [
         "New tables are filled beside the old ones from the beginning of the source, and take the place of their "
         "content when every row is counted: lost 0, duplicated 0. Else nothing is swapped.",
@@ -164,12 +165,3 @@ def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Los
     lines.append("What was filled beside is dropped at the end, and by an undo.")
     lines.append("Any other stream that reads these tables stops at the swap, unless it skips change commits.")
     return lines
-
-
-def _size(tables: Sequence[TableFacts]) -> str:
-    size = float(sum(table.size for table in tables))
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} TB"

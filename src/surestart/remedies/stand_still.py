@@ -28,13 +28,11 @@ from surestart.remedies.journal import (
     UNPAUSE,
     WITHDRAWN,
 )
-from surestart.remedies.journaling import again, begin, enter, enter_done, read_again, stopped
+from surestart.remedies.journaling import OF_ANOTHER, again, begin, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.plan import Plan
-from surestart.remedies.plan_jobs import LOOK, STOP, read_jobs_now, stops_jobs
+from surestart.remedies.plan_jobs import LOOK, STOP, read_jobs_now
 from surestart.remedies.running import Running
 from surestart.remedies.world import check_world
-
-__all__ = ["set_jobs_back", "stand_still", "stand_still_again", "stops_jobs"]
 
 
 def stand_still(run: Running, claims: ExitStack, begun: bool) -> Running:
@@ -123,12 +121,7 @@ def _still_ours(run: Running, state: str) -> Running:
         return now
     if before is not None and now.journal.paused_jobs is None:
         resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
-    raise Refused(
-        f"the plan {run.digest[:12]} was carried on by another process meanwhile",
-        meaning="It has gone past the steps that this call would have done.",
-        next="surestart history",
-        code="JournalOfAnother",
-    )
+    raise carried_on(run, "apply" if state == BEGUN else "undo")
 
 
 def _done(run: Running, step: str, facts: Mapping[str, Any] | None = None) -> Running:
@@ -158,7 +151,7 @@ def _going_back(run: Running, claims: ExitStack, verb: str, back_to: Callable[[R
     try:
         yield
     except BaseException as problem:
-        if isinstance(problem, SurestartError) and problem.code == "JournalOfAnother":
+        if isinstance(problem, SurestartError) and problem.code == OF_ANOTHER:
             raise  # What happens next, and to the jobs, is the other process's.
         # A job that starts its stage at once must not find it claimed.
         claims.close()

@@ -26,10 +26,10 @@ from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read
 from surestart.remedies.journaling import enter, read_again, stopped
 from surestart.remedies.kept import ALL_OF, KeptRule, find_kept
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
-from surestart.remedies.plan_jobs import KINDS
+from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
 from surestart.remedies.source_reach import find_loss
-from surestart.remedies.stand_still import set_jobs_back, stand_still_again, stops_jobs
+from surestart.remedies.stand_still import set_jobs_back, stand_still_again
 from surestart.remedies.steps.clear import check_version, version_before
 from surestart.remedies.steps.database import check_kept, find_undo_loss
 from surestart.remedies.steps.retire import check_retired

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from surestart.remedies.plan import Effect, Plan
+from surestart.remedies.size_text import size_text
 from surestart.report.inert import inert
 
 WIDTH = 80
@@ -57,14 +58,7 @@ def _number(value: int | None) -> str:
 
 
 def _size(value: int | None) -> str:
-    if value is None:
-        return ""
-    size = float(value)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+    return "" if value is None else size_text(value)
 
 
 def _wrapped(text: str, first: str, rest: str | None = None) -> list[str]:

@@ -24,9 +24,10 @@ _KINDS: dict[str, type[SurestartError]] = {
     kind.__name__: kind for kind in (CannotTell, Refused, StoppedHalfway, UsageError, SurestartError)
 }
 ROLLED_BACK = "Nothing of the batch is in the target; the next start replays it."
+UNCHANGED = "Nothing was changed there."
 
 
-def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
+def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BACK) -> SurestartError:
     """The error to raise in its place. Raise it outside the `except` block: libpq may quote a URL, and a chained
     exception would carry that text into the log."""
     state = error.sqlstate or ""
@@ -35,14 +36,14 @@ def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     if state.startswith("28"):
         return UsageError(
             f"{doing}: {said}",
-            meaning=f"The database refused the user or the password. {ROLLED_BACK}",
+            meaning=f"The database refused the user or the password. {so}",
             next=where,
             code="PostgresLoginRefused",
         )
     if state in ("3D000", "3F000", "42P01", "42703"):
         return UsageError(
             f"{doing}: {said}",
-            meaning=f"A database, schema, table or column that the sink names does not exist. {ROLLED_BACK}",
+            meaning=f"A database, schema, table or column that the sink names does not exist. {so}",
             next="psql \"$SURESTART_POSTGRES_URL\" -c '\\d'",
             do_not="delete the checkpoint: it knows which batch is still to be written.",
             code="PostgresTargetMissing",
@@ -50,7 +51,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     if state == "42501":
         return UsageError(
             f"{doing}: {said}",
-            meaning=f"The user may not do this. {ROLLED_BACK}",
+            meaning=f"The user may not do this. {so}",
             next="grant the rights listed in docs/postgres.md, then run the same command again",
             do_not="run the pipeline as a superuser.",
             code="PostgresPermissionDenied",
@@ -58,7 +59,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     if state.startswith("22") or state == "42804":
         return UsageError(
             f"{doing}: {said}",
-            meaning=f"A value does not fit the column it is meant for. {ROLLED_BACK}",
+            meaning=f"A value does not fit the column it is meant for. {so}",
             next="change the column's type or the stage's transform, then run the same command again",
             do_not="skip the batch: its other rows are good and would be lost.",
             code="PostgresTypeMismatch",
@@ -66,7 +67,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     if state.startswith("23"):
         return UsageError(
             f"{doing}: {said}",
-            meaning=f"A constraint refuses a row: another writer was there or the data is wrong. {ROLLED_BACK}",
+            meaning=f"A constraint refuses a row: another writer was there or the data is wrong. {so}",
             next="correct the row named above, or use mode='upsert', then run the same command again",
             do_not="drop the constraint to get past it: that is how a second copy gets in.",
             code="PostgresRowsRefused",
@@ -74,21 +75,21 @@ def explained(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
     if state[:2] in ("40", "53", "54", "55") or state == "57014":
         return StoppedHalfway(
             f"{doing}: {said}",
-            meaning=f"The server was busy, full, locked or out of time. {ROLLED_BACK}",
+            meaning=f"The server was busy, full, locked or out of time. {so}",
             next="run the same command again",
             code="PostgresBusy",
         )
     if not state or state[:2] in ("08", "57"):
         return CannotTell(
             f"{doing}: {said}",
-            meaning=f"The database could not be reached or ended the connection. {ROLLED_BACK}",
+            meaning=f"The database could not be reached or ended the connection. {so}",
             next=where,
             do_not="delete the checkpoint: it knows which batch is still to be written.",
             code="PostgresUnreachable",
         )
     return UsageError(
         f"{doing}: {said}",
-        meaning=f"The server refused a statement. {ROLLED_BACK}",
+        meaning=f"The server refused a statement. {so}",
         next=where,
         code="PostgresRefused",
     )

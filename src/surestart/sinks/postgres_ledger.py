@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, SurestartError
 from surestart.sinks.postgres_connection import driver, name, open_connection
-from surestart.sinks.postgres_errors import explained
+from surestart.sinks.postgres_errors import UNCHANGED, explained
 from surestart.sinks.postgres_url import DatabaseUrl
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def read_ledger(url: DatabaseUrl, query_id: str, target: str, step: str = "") ->
             connection.execute("SET default_transaction_read_only = on")
             return _view(connection, query_id, target, step)
     except psycopg.Error as error:
-        failure = explained(error, secret, f"reading the ledger of {target}")
+        failure = explained(error, secret, f"reading the ledger of {target}", UNCHANGED)
     except SurestartError as error:
         failure = error
     raise CannotTell(

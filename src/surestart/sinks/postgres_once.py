@@ -19,7 +19,7 @@ from surestart.failpoints import reach
 from surestart.sinks.postgres_batch import LOCK_TIMEOUT
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_copy import Loaded, Staging
-from surestart.sinks.postgres_errors import ROLLED_BACK, explained
+from surestart.sinks.postgres_errors import UNCHANGED, explained
 from surestart.sinks.postgres_ledger import TABLE, LedgerEntry, LedgerKey, create_ledger, find_entry
 from surestart.sinks.postgres_staging import create_staging, staging_name
 from surestart.sinks.postgres_target import Target, check_columns, find_target
@@ -68,7 +68,7 @@ def at_work(removal: Removal, doing: str, act: Callable[[RemedyWork], T]) -> T:
         work.open()
         return act(work)
     except psycopg.Error as error:
-        failure = told(error, removal.url, doing)
+        failure = explained(error, removal.url, doing, UNCHANGED)
     finally:
         work.close()
     raise failure
@@ -172,7 +172,7 @@ class RemedyWork:
         except psycopg.Error as error:
             if not self.connection.closed:
                 raise
-            lost = told(error, self.removal.url, "waiting for the reply to COMMIT")
+            lost = explained(error, self.removal.url, "waiting for the reply to COMMIT", UNCHANGED)
         reach("remedy.database.after_commit")
         entry = self.find(number) if lost is None else self._ask_again(number)
         if entry is None:
@@ -191,7 +191,7 @@ class RemedyWork:
                 connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (self.kept_label,))
                 return find_entry(connection, self.target.schema, self.key(number))
         except psycopg.Error as error:
-            failure = told(error, self.removal.url, "asking the ledger")
+            failure = explained(error, self.removal.url, "asking the ledger", UNCHANGED)
         except SurestartError as error:
             failure = error
         raise CannotTell(
@@ -201,12 +201,6 @@ class RemedyWork:
             do_not="remove or restore the rows by hand.",
             code="PostgresInDoubt",
         )
-
-
-def told(error: psycopg.Error, url: Secret, doing: str) -> SurestartError:
-    said = explained(error, url, doing)
-    said.meaning = said.meaning.replace(ROLLED_BACK, "Nothing was changed there.")
-    return said
 
 
 def milliseconds(moment: datetime | None) -> int:

@@ -19,6 +19,7 @@ from surestart.errors import Refused
 from surestart.sinks.postgres_batch import LOCK_TIMEOUT
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_copy import Loaded, Staging
+from surestart.sinks.postgres_errors import UNCHANGED, explained
 from surestart.sinks.postgres_move import keep_reported_rows, upsert_rows
 from surestart.sinks.postgres_once import (
     PREFIX,
@@ -30,7 +31,6 @@ from surestart.sinks.postgres_once import (
     Removal,
     at_work,
     milliseconds,
-    told,
 )
 from surestart.sinks.postgres_target import Target, name_list
 from surestart.sinks.postgres_url import Secret
@@ -114,7 +114,7 @@ def drop_kept(url: Secret, label: str, digest: str) -> None:
             connection.execute(f"DROP TABLE IF EXISTS {name(schema, table)}")
             return
     except psycopg.Error as error:
-        failure = told(error, url, f"dropping {label}")
+        failure = explained(error, url, f"dropping {label}", UNCHANGED)
     raise failure
 
 
