@@ -7,11 +7,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from surestart.environment import Environment
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, NOTE, RELEASED, UNDOING, WITHDRAWN, Entry
+from surestart.remedies.journal import BEGUN, DONE, FILLING, FINISHED, NOTE, RELEASED, UNDOING, WITHDRAWN, Entry
 from tests.deltalog.handmade import commit_file, create, info, write_commit
 
 # What the journal holds of a remedy that stands there.
 WAYS = {
+    "filling": (FILLING, DONE),
+    "undoing what was filled": (FILLING, DONE, UNDOING),
     "begun": (BEGUN, DONE),
     "released": (BEGUN, DONE, RELEASED),
     "finished": (BEGUN, DONE, RELEASED, FINISHED),
@@ -20,10 +22,12 @@ WAYS = {
 }
 
 
-def write_journal(environment: Environment, digest: str, way: str, query: str = "sensor-raw-ingest") -> None:
-    """A reset of the query that has come so far; a second call carries it further."""
+def write_journal(
+    environment: Environment, digest: str, way: str, query: str = "sensor-raw-ingest", remedy: str = "reset"
+) -> None:
+    """A remedy of the query that has come so far; a second call carries it further."""
     table = Path(environment.table("surestart_remedies").path)
-    first = Entry(digest, 0, BEGUN, remedy="reset", stage=query.removeprefix("sensor-"), queries=(query,), at=1)
+    first = Entry(digest, 0, BEGUN, remedy=remedy, stage=query.removeprefix("sensor-"), queries=(query,), at=1)
     version = 0
     while commit_file(table, version).exists():
         version += 1

@@ -1,10 +1,15 @@
-"""The journal says the same whether its files are read or a catalog is asked."""
+"""The journal says the same whether its files are read or a catalog is asked, and the doctor says what it says."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from surestart.diagnosis.ask_stages import ask_stage
+from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment, environment_from_settings
+from surestart.pipelines import load_pipeline
 from surestart.remedies.journal import FINISHED, UNDOING, read_journals
 from tests.remedies.journal_by_hand import write_journal
 
@@ -28,3 +33,43 @@ def test_remedies_come_in_the_order_in_which_they_began(
 
     assert [(one.digest, one.state) for one in journals] == [(first, FINISHED), (second, UNDOING)]
     assert journals == read_journals(environment)
+
+
+DIGEST = "e" * 64
+
+
+def begun(environment: Environment) -> list[Finding]:
+    raw = load_pipeline("sensor").build_stages({})[0]
+    said = ask_stage(environment, raw, options=f"--root {environment.root}").findings
+    return [finding for finding in said if finding.code.startswith("REMEDY_")]
+
+
+@pytest.mark.parametrize("way", ["begun", "undoing", "undoing what was filled"])
+def test_the_doctor_says_unsafe_of_a_remedy_half_way(environment: Environment, way: str) -> None:
+    write_journal(environment, DIGEST, way)
+
+    (finding,) = begun(environment)
+
+    verb = "apply" if way == "begun" else "undo"
+    assert (finding.code, finding.severity) == ("REMEDY_UNFINISHED", Severity.UNSAFE)
+    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+
+
+@pytest.mark.parametrize(("way", "remedy"), [("filling", "reset"), ("begun", "backfill"), ("undoing", "backfill")])
+def test_the_doctor_notes_what_goes_on_beside(environment: Environment, way: str, remedy: str) -> None:
+    write_journal(environment, DIGEST, way, remedy=remedy)
+
+    (finding,) = begun(environment)
+
+    verb = "undo" if way == "undoing" else "apply"
+    assert (finding.code, finding.severity) == ("REMEDY_BESIDE", Severity.INFO)
+    assert f"a {remedy} of raw-ingest goes on beside sensor-raw-ingest (digest {DIGEST[:12]}" in finding.evidence
+    assert ("stand still" in finding.meaning) is (way == "filling")
+    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+
+
+@pytest.mark.parametrize("way", ["released", "finished", "withdrawn"])
+def test_the_doctor_says_nothing_of_a_remedy_that_has_ended(environment: Environment, way: str) -> None:
+    write_journal(environment, DIGEST, way)
+
+    assert begun(environment) == []

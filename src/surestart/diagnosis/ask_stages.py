@@ -62,8 +62,8 @@ def ask_stage(
     diagnosis = diagnose(
         evidence, environment=environment.name, spark=spark or installed_line(), now=asked_at, commands=commands
     )
-    half_way = _find_half_way(environment, stage, journals, options)
-    return diagnosis.with_findings(half_way) if half_way else diagnosis
+    begun = _find_begun(environment, stage, journals, options)
+    return diagnosis.with_findings(begun) if begun else diagnosis
 
 
 def read_remedies(environment: Environment) -> tuple[Journal, ...]:
@@ -78,21 +78,26 @@ def read_remedies(environment: Environment) -> tuple[Journal, ...]:
     return read_journals(environment)
 
 
-def _find_half_way(
+def _find_begun(
     environment: Environment, stage: Stage, journals: Sequence[Journal], options: str
 ) -> tuple[Finding, ...]:
     """A remedy that was begun and neither finished nor undone."""
     if not journals:
         return ()
-    from surestart.remedies.half_way import half_way
+    from surestart.remedies.half_way import beside, half_way
     from surestart.remedies.journal import find_open
 
     query = environment.query_name(stage.name)
+    found = tuple(
+        beside(journal, query, environment, options)
+        for journal in journals
+        if journal.goes_on_beside and query in journal.first.queries
+    )
     journal = find_open(journals, query)
     if journal is None:
-        return ()
+        return found
     said = half_way(journal, query, environment, options)
-    return (Finding(said.code, Severity.UNSAFE, said.what, said.meaning, said.next, said.do_not),)
+    return (Finding(said.code, Severity.UNSAFE, said.what, said.meaning, said.next, said.do_not), *found)
 
 
 def _find_settled(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> dict[str, int]:

@@ -1,9 +1,14 @@
-"""A remedy that stands half-way: no stage that it touches may start before it is finished or undone."""
+"""A remedy that was begun and not ended.
+
+half-way    no stage that it touches may start before it is finished or undone
+beside      they may: it fills tables beside theirs, or a hole; somebody should still bring it to its end
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.journal import FILLING, UNDOING, Journal, find_open, read_journals
@@ -11,7 +16,7 @@ from surestart.remedies.journal import FILLING, UNDOING, Journal, find_open, rea
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CODE = "REMEDY_UNFINISHED"
+CODE, BESIDE = "REMEDY_UNFINISHED", "REMEDY_BESIDE"
 
 
 def refuse_half_way(environment: Environment, query: str, spark: SparkSession | None, options: str = "") -> None:
@@ -38,4 +43,21 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
         next=f"surestart {verb} {digest}{settings}" + ("" if verb == "undo" else "  # or: surestart undo " + digest),
         do_not="start the stage with plain Spark, or delete what is left of its checkpoint.",
         code=CODE,
+    )
+
+
+def beside(journal: Journal, query: str, environment: Environment, options: str = "") -> Finding:
+    """For a reader of this query: what goes on beside it, and how it is brought to its end."""
+    first, digest = journal.first, journal.digest[:12]
+    steps = journal.undone if journal.state == UNDOING else journal.done
+    verb = "undo" if journal.state == UNDOING else "apply"
+    swap = "For the swap at its end they have to stand still. " if journal.state == FILLING else ""
+    return Finding(
+        BESIDE,
+        Severity.INFO,
+        f"a {first.remedy} of {first.stage} goes on beside {query} (digest {digest}, {len(steps)} steps done, next: "
+        f"{journal.last.next or 'its end'})",
+        f"The stages may start and run meanwhile. {swap}What it has written so far takes space until it is ended.",
+        f"surestart {verb} {digest} -e {environment.name} {options}".rstrip()
+        + ("" if verb == "undo" else "  # where nobody does so yet"),
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
+OF_ANOTHER = "JournalOfAnother"
 FILLING, BEGUN, DONE, RELEASED, FINISHED = "filling", "begun", "done", "released", "finished"
 UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
 # The steps that write down how the jobs of the stages are set, and that set them so again.
@@ -88,6 +89,11 @@ class Journal:
     def is_unfinished(self) -> bool:
         """No other remedy may begin over the same queries."""
         return self.state in (FILLING, BEGUN, UNDOING)
+
+    @property
+    def goes_on_beside(self) -> bool:
+        """Begun and not ended, and its stages may run meanwhile: tables that are filled beside, a backfill."""
+        return self.is_unfinished and not self.is_open
 
     @property
     def done(self) -> frozenset[str]:
@@ -157,7 +163,7 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
             f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
             meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
             next=f"surestart apply {entry.digest[:12]}  # once the other has ended",
-            code="JournalOfAnother",
+            code=OF_ANOTHER,
         )
 
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.gate.describe_run import options_of
-from surestart.remedies.journal import BEGUN, FILLING, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.journal import BEGUN, FILLING, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
 from surestart.remedies.running import Running
-
-OF_ANOTHER = "JournalOfAnother"
 
 
 def begin(run: Running, state: str = BEGUN) -> Running:

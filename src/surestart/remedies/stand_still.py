@@ -22,13 +22,14 @@ from surestart.remedies.journal import (
     DONE,
     FINISHED,
     JOBS,
+    OF_ANOTHER,
     RELEASED,
     UNDOING,
     UNDONE,
     UNPAUSE,
     WITHDRAWN,
 )
-from surestart.remedies.journaling import OF_ANOTHER, again, begin, carried_on, enter, enter_done, read_again, stopped
+from surestart.remedies.journaling import again, begin, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.plan import Plan
 from surestart.remedies.plan_jobs import LOOK, STOP, read_jobs_now
 from surestart.remedies.running import Running
