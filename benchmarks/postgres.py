@@ -167,14 +167,14 @@ def table(lines: list[Line], rows: int, repeats: int) -> str:
         f"{rows:,} readings into PostgreSQL, medians of {repeats}, {os.cpu_count()} cores, "
         f"load {os.getloadavg()[0]:.1f} at the end",
         "",
-        f"{'writer':<38}{'table':<14}{'exactly once':<14}{'krow/s':>8}{'x jdbc':>8}{'cpu s':>8}",
+        f"{'writer':<46}{'table':<14}{'exactly once':<14}{'krow/s':>8}{'x jdbc':>8}{'cpu s':>8}",
     ]
     for line in lines:
         jdbc = line.ratios["df.write.jdbc" if line.writer.table == "keyed" else "df.write.jdbc, no key"]
         kind = "primary key" if line.writer.table == "keyed" else "no key"
         once = "yes" if line.writer.once else "no"
         out.append(
-            f"{line.writer.name:<38}{kind:<14}{once:<14}{line.rate / 1000:>8.1f}{jdbc:>8.2f}{line.processor:>8.1f}"
+            f"{line.writer.name:<46}{kind:<14}{once:<14}{line.rate / 1000:>8.1f}{jdbc:>8.2f}{line.processor:>8.1f}"
         )
     return "\n".join(out)
 

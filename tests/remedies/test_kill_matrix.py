@@ -1,0 +1,299 @@
+"""Every remedy of every stage, killed at every place it passes; then the same plan again, another one, and an undo.
+
+trace    an unharmed run writes down every failpoint it passes
+kill     once at each: the driver dies by SIGKILL on a copy of the environment
+hold     no half-done step is visible: a touched stage starts only where nothing was begun or all was released,
+         and no other remedy begins meanwhile
+end      apply goes on, acts once and every row is there once; from the same ruin, undo gives back checkpoints byte
+         for byte and tables row for row
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.remedies.apply import ALREADY
+from surestart.remedies.half_way import CODE
+from surestart.remedies.journal import FINISHED, RELEASED, WITHDRAWN, Journal, read_journals
+from surestart.remedies.plan import Plan
+from surestart.remedies.plan_backfill import Between, plan_backfill
+from surestart.remedies.plan_replay import From
+from surestart.remedies.plan_retire import plan_retire
+from surestart.runner import run_stage
+from tests.gate.tree_bytes import bytes_of
+from tests.remedies.remedy import (
+    SETTINGS,
+    apply,
+    assert_exact,
+    chain_of,
+    contents,
+    land_more,
+    replay,
+    request,
+    reset,
+    run_stages,
+    undo,
+)
+from tests.remedies.shared_driver import PORT, SECRET
+
+pytestmark = pytest.mark.chaos
+
+Planner = Callable[[Any, Environment], Plan]
+HOLE = "offset BETWEEN 2 AND 5"
+
+
+@dataclass(frozen=True)
+class Case:
+    """`prepare` brings the environment to where the remedy is planned. `holds`: its stages may not start half-way.
+    `ends_exact`: every row is there once when it has ended."""
+
+    plan: Planner
+    prepare: Callable[[Any, Environment], None] = lambda spark, environment: None
+    holds: bool = True
+    ends_exact: bool = True
+
+
+def make_hole(spark: Any, environment: Environment, stage: str, *tables: str) -> None:
+    """Rows of one file are gone from the tables of a stage and below; the streams below began anew behind that."""
+    file = sorted(Path(environment.landing).iterdir())[1]
+    for name in tables:
+        spark.sql(f"DELETE FROM {environment.table(name).sql} WHERE source LIKE '%{file.name}' AND {HOLE}")
+    below = list(chain_of(environment).below(stage))[1:]
+    if below:
+        for link in below:
+            shutil.rmtree(link.checkpoint)
+        apply(spark, environment, replay(spark, environment, below[0].name, From()))
+        for link in below:
+            run_stage(spark, environment, link.stage)
+
+
+def backfill(stage: str) -> Planner:
+    return lambda spark, environment: plan_backfill(
+        spark, environment, chain_of(environment), stage, (), Between(), request(run=True)
+    )
+
+
+def retire(stage: str, clear: bool) -> Planner:
+    return lambda spark, environment: plan_retire(spark, environment, chain_of(environment), stage, clear, request())
+
+
+READ = ("sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
+STAGES = ("raw-ingest", "deserialize", "merge-gold")
+CASES = {
+    **{
+        f"reset {stage}": Case(lambda spark, environment, stage=stage: reset(spark, environment, stage, run=True))
+        for stage in STAGES
+    },
+    **{
+        f"replay {stage}": Case(
+            lambda spark, environment, stage=stage: replay(spark, environment, stage, From(batch=1), run=True)
+        )
+        for stage in STAGES
+    },
+    "backfill raw-ingest": Case(
+        backfill("raw-ingest"),
+        lambda spark, environment: make_hole(spark, environment, "raw-ingest", "sensor_raw", *READ),
+        holds=False,
+    ),
+    "backfill deserialize": Case(
+        backfill("deserialize"),
+        lambda spark, environment: make_hole(spark, environment, "deserialize", *READ),
+        holds=False,
+    ),
+    "retire merge-gold": Case(retire("merge-gold", False), ends_exact=False),
+    "retire merge-gold and its table": Case(retire("merge-gold", True), ends_exact=False),
+}
+
+
+class Ground:
+    """The environment and copies of it, each put back as often as it is needed."""
+
+    def __init__(self, spark: Any, environment: Environment, place: Path) -> None:
+        self.spark, self.environment, self.place = spark, environment, place
+        self.root = Path(environment.root)
+
+    def keep(self, name: str) -> None:
+        shutil.rmtree(self.place / name, ignore_errors=True)
+        shutil.copytree(self.root, self.place / name)
+
+    def put_back(self, name: str) -> None:
+        shutil.rmtree(self.root)
+        shutil.copytree(self.place / name, self.root)
+        self.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    def drive(self, verb: str, plan: Plan, point: str = "") -> tuple[int, list[str], str]:
+        """Exit code, the failpoints it passed, what it said."""
+        file, trace = self.place / "plan.json", self.place / "trace"
+        file.write_text(plan.as_json())
+        trace.unlink(missing_ok=True)
+        gateway = self.spark.sparkContext._gateway
+        given = {
+            **os.environ,
+            "SURESTART_FAILPOINT": point,
+            PORT: str(gateway.gateway_parameters.port),
+            SECRET: gateway.gateway_parameters.auth_token,
+        }
+        try:
+            ran = subprocess.run(
+                [sys.executable, "-m", "tests.remedies.shared_driver", str(self.root), verb, str(file), str(trace)],
+                env=given,
+                start_new_session=True,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            take_callbacks_back(gateway)
+        return ran.returncode, trace.read_text().split() if trace.exists() else [], ran.stderr[-3000:]
+
+    def trace(self, verb: str, plan: Plan) -> list[str]:
+        self.keep("unharmed")
+        code, passed, said = self.drive(verb, plan)
+        assert code == 0, said
+        self.put_back("unharmed")
+        return passed
+
+    def kill(self, verb: str, plan: Plan, point: str) -> None:
+        code, passed, said = self.drive(verb, plan, point)
+        assert code == -signal.SIGKILL, said
+        assert passed[-1] == point.partition(":")[0]
+
+
+def take_callbacks_back(gateway: Any) -> None:
+    """The JVM calls the functions of foreachBatch in the process that began last; that one has ended."""
+    from py4j.java_gateway import JavaObject
+
+    if gateway.__dict__.get("_callback_server") is not None:
+        server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+        server.resetCallbackClient(server.getCallbackClient().getAddress(), gateway._python_proxy_port)
+
+
+def places(passed: list[str], case: str) -> list[str]:
+    """Each name once, as `name:n`; which of its times is chosen by the case, so that cases differ."""
+    chance = random.Random(case)
+    return [f"{name}:{chance.randint(1, times)}" for name, times in Counter(passed).items()]
+
+
+def journal_of(environment: Environment, plan: Plan) -> Journal | None:
+    return next((one for one in read_journals(environment) if one.digest == plan.digest), None)
+
+
+def assert_held(ground: Ground, plan: Plan, other: Plan, verb: str, holds: bool) -> None:
+    """Between the kill and its end: nothing can begin over a half-done remedy, and nothing is changed by trying."""
+    spark, environment = ground.spark, ground.environment
+    before = bytes_of(environment)
+    with pytest.raises(Refused) as refused:
+        apply(spark, environment, other)
+    assert refused.value.code == CODE
+    assert plan.digest[:12] in refused.value.what
+    if holds:
+        for stage in build_stages(SETTINGS):
+            if stage.name in plan.touched:
+                with pytest.raises(Refused) as refused:
+                    run_stage(spark, environment, stage)
+                assert refused.value.code == CODE
+                assert f"surestart {verb} {plan.digest[:12]}" in refused.value.next
+    assert bytes_of(environment) == before
+
+
+def assert_goes_on(ground: Ground, plan: Plan, ends_exact: bool) -> None:
+    spark, environment = ground.spark, ground.environment
+    apply(spark, environment, plan)
+    journal = journal_of(environment, plan)
+    assert journal is not None
+    assert journal.state == FINISHED
+    assert len(journal.done) == len(plan.steps)
+    before = bytes_of(environment)
+    assert apply(spark, environment, plan).outcome == ALREADY
+    assert bytes_of(environment) == before
+    if ends_exact:
+        land_more(environment)
+        run_stages(spark, environment)
+        assert_exact(environment)
+
+
+def assert_undone(ground: Ground, plan: Plan, before: dict[str, Any]) -> None:
+    undo(ground.spark, ground.environment, plan)
+    journal = journal_of(ground.environment, plan)
+    assert journal is not None
+    assert journal.state == WITHDRAWN
+    found = contents(ground.spark, ground.environment)
+    assert {name for name in before if found[name] != before[name]} == set()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
+    spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
+) -> None:
+    case, ground = CASES[name], Ground(spark, stood, tmp_path)
+    case.prepare(spark, stood)
+    before = contents(spark, stood)
+    plan = case.plan(spark, stood)
+    other = (
+        reset(spark, stood, plan.stage, run=True)
+        if "reset" not in name
+        else replay(spark, stood, plan.stage, From(batch=0))
+    )
+    points = places(ground.trace("apply", plan), name)
+    assert len(points) >= 10
+    ground.keep("before")
+    for point in points:
+        print(f"{name}: killed at {point}")
+        ground.put_back("before")
+        ground.kill("apply", plan, point)
+        ground.keep("killed")
+        journal = journal_of(stood, plan)
+        if journal is None:
+            assert contents(spark, stood) == before
+        elif journal.is_unfinished:
+            assert_held(ground, plan, other, "apply", case.holds)
+        else:
+            assert journal.state in (RELEASED, FINISHED)
+        assert_goes_on(ground, plan, case.ends_exact)
+        if journal is not None:
+            ground.put_back("killed")
+            assert_undone(ground, plan, before)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_undo_killed_at_every_place_goes_on(
+    spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
+) -> None:
+    case, ground = CASES[name], Ground(spark, stood, tmp_path)
+    case.prepare(spark, stood)
+    before = contents(spark, stood)
+    plan = case.plan(spark, stood)
+    apply(spark, stood, plan)
+    other = reset(spark, stood, plan.stage, run=True)
+    points = places(ground.trace("undo", plan), name)
+    assert len(points) >= 4
+    ground.keep("applied")
+    for point in points:
+        print(f"{name}: its undo killed at {point}")
+        ground.put_back("applied")
+        ground.kill("undo", plan, point)
+        journal = journal_of(stood, plan)
+        assert journal is not None
+        if journal.is_unfinished:
+            assert_held(ground, plan, other, "undo", case.holds)
+            with pytest.raises(Refused, match="is being undone"):
+                apply(spark, stood, plan)
+        if journal.state != WITHDRAWN:
+            assert_undone(ground, plan, before)
+        with pytest.raises(Refused):
+            apply(spark, stood, plan)
