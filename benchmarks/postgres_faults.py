@@ -203,7 +203,7 @@ def _meet(server: PostgresServer, fault: Fault, sink: str, root: Path) -> None:
         gate.execute("SELECT pg_advisory_lock(7, %s)", (part,))
     run = _start(root, sink)
     # PostgresSink moves a batch over one connection, so it waits at the first partition that is held.
-    waiting = 1 if sink == "surestart" else min(2, len(fault.held))
+    waiting = 1 if sink == "surestart" else len(fault.held)
     before = PARTITIONS * ROWS
     there = before if sink == "surestart" else before + (PARTITIONS - len(fault.held)) * ROWS
     _until(lambda: _waiting(gate) >= waiting and _count(gate) == there, run, fault)
@@ -278,7 +278,9 @@ def _connect() -> Any:
 
 def _session() -> SparkSession:
     confs = {"spark.sql.files.minPartitionNum": str(PARTITIONS)}
-    return local_session("postgres-faults", coordinates=(*COORDINATES, JDBC), confs=confs)
+    # A slot for each partition: with fewer, the held ones could take them all, and those that shall be done never begin.
+    master = f"local[{PARTITIONS}]"
+    return local_session("postgres-faults", master=master, coordinates=(*COORDINATES, JDBC), confs=confs)
 
 
 def _stage(sink: str) -> Stage:

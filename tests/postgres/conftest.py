@@ -1,7 +1,7 @@
 """One real PostgreSQL for the room, one database per test.
 
-SURESTART_TEST_POSTGRES_URL names another server (its user must be able to create databases and roles); the tests that
-restart or stop a server start their own.
+SURESTART_TEST_POSTGRES_URL names another server (its URL has a password, its user may create databases and roles);
+the tests that restart or stop a server start their own.
 """
 
 from __future__ import annotations
