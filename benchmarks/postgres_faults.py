@@ -278,7 +278,7 @@ def _connect() -> Any:
 
 def _session() -> SparkSession:
     confs = {"spark.sql.files.minPartitionNum": str(PARTITIONS)}
-    # A slot for each partition: with fewer, the held ones could take them all, and those that shall be done never begin.
+    # A slot for each partition: with fewer, the held ones could take them all, and the others would never begin.
     master = f"local[{PARTITIONS}]"
     return local_session("postgres-faults", master=master, coordinates=(*COORDINATES, JDBC), confs=confs)
 
