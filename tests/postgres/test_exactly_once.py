@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.sinks.postgres_batch import BatchWritten, write_batch
 from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres_ledger import LedgerEntry, LedgerKey, find_entry
 
 from .database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
 from .proxy import CuttingProxy
@@ -141,6 +143,48 @@ def test_a_task_that_spark_ran_twice_counts_once(database: Database) -> None:
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
 
 
+def test_a_task_that_still_copies_when_the_batch_is_committed_adds_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark gave up on it and counted another; it ends between the count of staging and the move, if it is let."""
+    database.execute(EVENTS)
+    what = append(database, 0)
+    may_end, copied = threading.Event(), threading.Event()
+
+    def straggling() -> Iterator[Any]:
+        yield arrow(readings(0))
+        copied.set()
+        assert may_end.wait(60)
+
+    def load(staging: Staging) -> tuple[Loaded, ...]:
+        late.append(threading.Thread(target=lambda: copy_batches(straggling(), what.url, staging)))
+        late.append(threading.Thread(target=lambda: end_once_it_is_waited_for(staging.sql)))
+        late[0].start()
+        assert copied.wait(60)
+        late[1].start()
+        return (copy_batches([arrow(readings(0))], what.url, staging),)
+
+    def end_once_it_is_waited_for(staging: str) -> None:
+        waiting = f"SELECT count(*) FROM pg_locks WHERE relation = '{staging}'::regclass AND NOT granted"
+        while not may_end.is_set() and not database.one(waiting):
+            may_end.wait(0.02)
+        may_end.set()
+
+    def end_before_the_move(point: str) -> None:
+        if point == "postgres.before_ledger":
+            may_end.set()
+            for thread in late:
+                thread.join(60)
+
+    late: list[threading.Thread] = []
+    monkeypatch.setattr("surestart.sinks.postgres_batch.reach", end_before_the_move)
+
+    written = write_batch(what, load)
+
+    assert written.rows == 1000
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
 def test_rows_that_no_task_answered_for_stop_the_batch(database: Database) -> None:
     database.execute(EVENTS)
     what = append(database, 0)
@@ -225,6 +269,28 @@ def test_a_commit_that_never_arrived_is_not_taken_for_done(database: Database) -
     write(append(database, 0, replayed=True), readings(0))
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
     assert database.staging_tables() == set()
+
+
+def test_after_a_lost_commit_the_row_of_a_rival_is_not_taken_for_the_own_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(EVENTS)
+    asked: list[LedgerKey] = []
+
+    def find_after_a_rival(connection: Any, schema: str, key: LedgerKey) -> LedgerEntry | None:
+        asked.append(key)
+        if len(asked) == 2:
+            write(append(database, 0), readings(7))
+        return find_entry(connection, schema, key)
+
+    monkeypatch.setattr("surestart.sinks.postgres_batch.find_entry", find_after_a_rival)
+    with CuttingProxy(database.url) as proxy:
+        through = replace(append(database, 0), url=proxy.secret)
+
+        with pytest.raises(Refused, match=r"is in public\.events already: 1000 rows"):
+            write(through, readings(0), before=lambda staging: proxy.cut_at_commit(forward=False))
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(7))
 
 
 @pytest.mark.parametrize("forward", [True, False])
