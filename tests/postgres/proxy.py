@@ -24,11 +24,15 @@ class CuttingProxy:
         self._forward: bool | None = None
         self._then_refuse = False
         self._refusing = False
+        self._forward_after: threading.Event | None = None
 
-    def cut_at_commit(self, *, forward: bool, then_refuse: bool = False) -> None:
-        """From now on the connection that says COMMIT on its own is cut; the server sees the COMMIT if `forward`."""
+    def cut_at_commit(
+        self, *, forward: bool, then_refuse: bool = False, forward_after: threading.Event | None = None
+    ) -> None:
+        """From now on the connection that says COMMIT on its own is cut; the server sees the COMMIT if `forward`, once
+        `forward_after` is set."""
         # A task's COMMIT is still to come and must pass: only the one after a ledger row counts.
-        self._forward, self._then_refuse = forward, then_refuse
+        self._forward, self._then_refuse, self._forward_after = forward, then_refuse, forward_after
 
     def __enter__(self) -> CuttingProxy:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -63,6 +67,8 @@ class CuttingProxy:
                     forward, self._forward = self._forward, None
                     client.shutdown(socket.SHUT_RDWR)
                     if forward:
+                        if self._forward_after is not None:
+                            self._forward_after.wait(60)
                         server.sendall(data)
                     break
                 server.sendall(data)

@@ -271,6 +271,40 @@ def test_a_commit_that_never_arrived_is_not_taken_for_done(database: Database) -
     assert database.staging_tables() == set()
 
 
+def test_a_server_that_is_still_at_the_commit_is_waited_for_before_the_ledger_is_asked(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(EVENTS)
+    go_on, asked = threading.Event(), []
+
+    def find(connection: Any, schema: str, key: LedgerKey) -> LedgerEntry | None:
+        asked.append(key)
+        found = find_entry(connection, schema, key)
+        if len(asked) == 2:
+            go_on.set()
+        return found
+
+    def go_on_once_somebody_waits() -> None:
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while not go_on.is_set() and not database.one(waiting):
+            go_on.wait(0.02)
+        go_on.set()
+
+    def cut(staging: Staging) -> None:
+        proxy.cut_at_commit(forward=True, forward_after=go_on)
+        watcher.start()
+
+    watcher = threading.Thread(target=go_on_once_somebody_waits)
+    monkeypatch.setattr("surestart.sinks.postgres_batch.find_entry", find)
+    with CuttingProxy(database.url) as proxy:
+        written = write(replace(append(database, 0), url=proxy.secret), readings(0), before=cut)
+
+    watcher.join(60)
+    assert proxy.cuts == 1
+    assert written == BatchWritten(rows=1000, rows_changed=1000)
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
 def test_after_a_lost_commit_the_row_of_a_rival_is_not_taken_for_the_own_one(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
