@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-# Short runs: the JVM's second compiler costs more than it gives. Child processes and notebook kernels inherit it.
-os.environ.setdefault("SURESTART_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
-
 from surestart.environment import Environment, environment_from_settings
+
+# Child processes and notebook kernels are short: the JVM's second compiler costs them more than it gives.
+JAVA_OPTIONS, SHORT_RUN = "SURESTART_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1"
+os.environ.setdefault(JAVA_OPTIONS, SHORT_RUN)
 
 # Rooms whose files take longest begin first, so that processes side by side end together.
 LONG_ROOMS = ("remedies", "foundation", "notebooks", "kafka", "postgres", "gate", "diagnosis")
@@ -38,7 +39,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         yield any_session("tests")
         return
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse), **UNCOMPILED})
+    with pytest.MonkeyPatch.context() as patch:
+        # This one lives for a quarter of an hour.
+        if os.environ[JAVA_OPTIONS] == SHORT_RUN:
+            patch.delenv(JAVA_OPTIONS)
+        session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse), **UNCOMPILED})
     yield session
     session.stop()
 

@@ -50,7 +50,9 @@ def local_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log4j = importlib.resources.files("surestart") / "log4j2.properties"
-    options = [f"-Dlog4j2.configurationFile=file:{log4j}", "-Dderby.system.home=/nonexistent", "-XX:+UseSerialGC"]
+    options = [f"-Dlog4j2.configurationFile=file:{log4j}", "-Dderby.system.home=/nonexistent"]
+    # 2,000,000 readings on two cores: 87 s and at most 1.57 GB; with the serial collector 90 to 92 s and 1.66 GB.
+    options.append("-XX:+UseParallelGC")
     options += [*class_archive.java_options(java, jars), *os.environ.get(JAVA_OPTIONS, "").split()]
     settings = {
         **pairs(LOCAL),

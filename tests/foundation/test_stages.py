@@ -120,13 +120,13 @@ def test_a_run_without_new_data_writes_nothing(spark: Any, finished: Environment
 
 
 def test_arrival_order_does_not_change_gold(spark: Any, tmp_path: Path) -> None:
-    """The same files, in one batch and one by one backwards: the same gold."""
+    """The same files, in one batch and the last one first: the same gold."""
     from surestart.environment import environment_from_settings
 
     golds = []
     for name, steps in {
         "at once": [[0, 1, 2]],
-        "backwards": [[2], [1], [0]],
+        "backwards": [[2], [1, 0]],
     }.items():
         environment = environment_from_settings("local", "sensor", {"root": str(tmp_path / name)}, environ={})
         land(environment, 900, per_file=300)

@@ -65,6 +65,7 @@ def test_lost_pending_gone_and_doubled_records_are_told_apart(spark, environment
     assert found.lost == 32
 
 
+@pytest.mark.chaos
 def test_markers_of_transactions_are_neither_lost_nor_do_they_cut_a_gap(spark, environment, broker, client, topic):
     client.create(topic, partitions=1)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": 0})

@@ -248,6 +248,7 @@ def test_what_no_stage_has_come_to_is_pending_at_its_stage_only(
     assert (found.verdict, counts.lost, counts.undecided) == ("cannot tell", 0, 71)
 
 
+@pytest.mark.chaos
 def test_a_batch_in_flight_is_no_fault(spark: Any, pipeline: Environment, landing: Path) -> None:
     """deserialize and gold have written a batch that their checkpoints have not committed."""
     older, newest = two_versions(spark, pipeline)
@@ -293,6 +294,7 @@ def test_a_file_that_the_source_has_dropped_is_gone_and_a_shrunk_one_is_a_fault(
     assert dict(found.faults) == {"raw-ingest positions: from nowhere": 10}
 
 
+@pytest.mark.chaos
 def test_a_source_out_of_reach_and_a_foreign_table_cannot_be_told(
     spark: Any, pipeline: Environment, tmp_path: Path
 ) -> None:

@@ -101,6 +101,7 @@ def versions(environment: Environment) -> int:
     return len(list((Path(environment.table("sensor_gold").path) / "_delta_log").glob("*.json")))
 
 
+@pytest.mark.chaos
 def test_jobs_are_stopped_before_anything_is_cleared_and_set_as_they_were_at_the_end(
     spark: Any, stood: Environment, workspace: JobsApi
 ) -> None:

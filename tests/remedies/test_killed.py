@@ -117,7 +117,7 @@ def put_back_after(environment: Environment, place: Path) -> Iterator[None]:
 def test_a_remedy_killed_between_two_tables_holds_its_stages_and_goes_on(
     spark: Any, stood: Environment, tmp_path: Path
 ) -> None:
-    plan = reset(spark, stood, "raw-ingest")
+    plan = reset(spark, stood, "deserialize")
 
     killed(stood, "apply", plan, "remedy.clear.after_commit:2", tmp_path)
 

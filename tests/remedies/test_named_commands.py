@@ -49,6 +49,7 @@ def plan_named_for_a_rewound_checkpoint(spark: Any, stood: Environment) -> Plan:
     return plan
 
 
+@pytest.mark.chaos
 def test_the_command_that_the_doctor_names_for_a_rewound_checkpoint_can_be_planned(
     spark: Any, stood: Environment
 ) -> None:
