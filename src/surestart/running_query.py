@@ -136,9 +136,13 @@ class RunningQuery:
     receipts: ReceiptReader
     on_progress: Callable[[BatchProgress], object]
     began: float
-    _seen: dict[int, BatchProgress] = field(default_factory=dict)
-    _rows: Counter[int] = field(default_factory=Counter)
-    _landed: set[int] = field(default_factory=set)
+    # Only totals and the newest batch are kept: a stream may run for months.
+    _batches: int = 0
+    _total: int = 0
+    _first: int | None = None
+    _newest: int | None = None
+    _replayed: int | None = None
+    _landed: Counter[int] = field(default_factory=Counter)
 
     @property
     def query_id(self) -> str:
@@ -163,49 +167,76 @@ class RunningQuery:
         self.query.stop()
 
     def result(self) -> StageRun:
-        watched = [self._seen[batch] for batch in sorted(self._seen)]
-        replayed = self.context.replayed_batch
         return StageRun(
             stage=self.context.stage,
             query_id=self.query_id,
             checkpoint=self.context.checkpoint,
-            batches=len(watched),
-            rows=sum(progress.rows for progress in watched),
+            batches=self._batches,
+            rows=self._total,
             seconds=monotonic() - self.began,
-            first_batch=watched[0].batch if watched else None,
-            last_batch=watched[-1].batch if watched else None,
-            replayed=replayed if any(progress.batch == replayed for progress in watched) else None,
+            first_batch=self._first,
+            last_batch=self._newest,
+            replayed=self._replayed,
             query=self.context.query,
         )
 
     def _report(self) -> None:
-        finished = [_read_progress(raw) for raw in self.query.recentProgress]
+        # Progress first: a batch that it calls finished has its receipt by then.
+        finished = self._read_finished()
         for receipt in self.receipts.read_new():
             if receipt.query_id == self.query_id:
-                self._rows[receipt.batch_id] += receipt.rows
-                self._landed.add(receipt.batch_id)
-        for progress in finished:
-            if progress is None or progress["batchId"] in self._seen:
-                continue
-            batch = int(progress["batchId"])
+                self._landed[receipt.batch_id] += receipt.rows
+        for report in finished:
+            batch = int(report["batchId"])
             counted = self.receipts.complete
-            if counted and batch not in self._landed and batch != self.context.replayed_batch:
+            replayed = batch == self.context.replayed_batch
+            landed = self._landed.pop(batch, None)
+            if counted and landed is None and not replayed:
                 raise _dropped(self.context, batch)
-            self._seen[batch] = BatchProgress(
+            progress = BatchProgress(
                 stage=self.context.stage,
                 batch=batch,
-                rows=self._rows[batch] if counted else int(progress.get("numInputRows") or 0),
-                seconds=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,
-                report=progress,
+                rows=(landed or 0) if counted else int(report.get("numInputRows") or 0),
+                seconds=float(report["durationMs"].get("triggerExecution", 0)) / 1000,
+                report=report,
                 query=self.context.query,
             )
-            self.on_progress(self._seen[batch])
+            self._batches += 1
+            self._total += progress.rows
+            self._first = batch if self._first is None else self._first
+            self._newest = batch
+            self._replayed = batch if replayed else self._replayed
+            self.on_progress(progress)
+
+    def _read_finished(self) -> list[Mapping[str, Any]]:
+        """Reports of the batches that ended since the last look, oldest first.
+
+        Spark keeps a hundred reports and hands out all or the last one. Reading all of them five times a second takes
+        the driver longer than a tiny batch takes; so they are read only when more than one batch has ended."""
+        last = _as_mapping(self.query.lastProgress)
+        if last is None:
+            return []
+        batch, newest = int(last["batchId"]), self._newest
+        ended = batch if _ran(last) else batch - 1
+        if newest is not None and ended <= newest:
+            return []
+        if newest is not None and ended == newest + 1 and _ran(last):
+            return [last]
+        reports = (_as_mapping(raw) for raw in self.query.recentProgress)
+        ran = {int(report["batchId"]): report for report in reports if report is not None and _ran(report)}
+        return [ran[number] for number in sorted(ran) if newest is None or number > newest]
 
 
-def _read_progress(raw: Any) -> dict[str, Any] | None:
-    report = raw if isinstance(raw, dict) else json.loads(raw.json)
-    # An idle trigger reports the id of the batch it did not construct, and no addBatch.
-    return report if "addBatch" in (report.get("durationMs") or {}) else None
+def _as_mapping(raw: Any) -> Mapping[str, Any] | None:
+    if raw is None or isinstance(raw, dict):
+        return raw
+    report: Mapping[str, Any] = json.loads(raw.json)
+    return report
+
+
+def _ran(report: Mapping[str, Any]) -> bool:
+    """An idle trigger reports the id of the batch that it did not construct, and no addBatch."""
+    return "addBatch" in (report.get("durationMs") or {})
 
 
 def _active_already(context: BatchContext) -> Refused:
