@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,10 @@ GOOD = (
 
 def plain_session(confs: dict[str, str]) -> SparkSession:
     from surestart.jars import resolve_jars
+    from surestart.java import find_java, launcher_home
 
+    # The same Java as ours, where it comes from a wheel too.
+    os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
     builder = (
         SparkSession.builder.appName("naive")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
@@ -67,6 +71,7 @@ def main() -> None:
     parser.add_argument("--one-file", action="store_true")
     parser.add_argument("--files", help="the file source's maxFilesPerTrigger (default: Spark's, no limit)")
     parser.add_argument("--event-log", type=Path)
+    parser.add_argument("--stages", default="raw,silver,gold", help="with --one-file: the first of these hops")
     args = parser.parse_args()
     root, one_file = args.root, args.one_file
     spark = plain_session(event_log_confs(args.event_log) if args.event_log else {})
@@ -101,6 +106,8 @@ def main() -> None:
             ("silver", to_silver, f"{root}/silver"),
             ("gold", to_gold, None),
         ):
+            if name not in args.stages.split(","):
+                continue
             query = writer.trigger(availableNow=True).start(path) if path else writer.trigger(availableNow=True).start()
             seen: set[int] = set()
             # recentProgress forgets all but the last hundred batches.
