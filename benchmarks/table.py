@@ -30,6 +30,7 @@ class Plan:
     readings: int
     repeats: int
     tiny_rounds: int
+    tiny_appends: int
     tiny_base: int
     tiny_warm_up: int
     tiny_batches: int
@@ -39,8 +40,8 @@ class Plan:
     merge_factor: int
 
 
-FULL = Plan(2_000_000, 3, 2, 10_700, 12, 12, 1000, 5, 50_000, 20)
-QUICK = Plan(100_000, 1, 1, 5_000, 2, 3, 60, 1, 20_000, 5)
+FULL = Plan(2_000_000, 3, 2, 40, 10_700, 12, 12, 1000, 5, 50_000, 20)
+QUICK = Plan(100_000, 1, 1, 10, 5_000, 2, 3, 60, 1, 20_000, 5)
 
 
 def at_least(measured: float, bar: float, unit: str = "x") -> tuple[str, bool]:
