@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
+from surestart.sinks.batch_commits import read_steps
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import commit_note, read_query_id
+from surestart.sinks.receipts import has_receipts
+from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class AppendBatch:
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        reach("append.before_commit")
         append_once(batch_df, self.table, self.context, query_id, batch_id)
         reach("append.after_commit")
 
@@ -61,3 +65,15 @@ def append_once(
         writer.save(table.path)
     else:
         writer.saveAsTable(table.sql)
+    if batch_id == context.first_new_batch and not has_receipts(table.path):
+        _refuse_if_skipped(rows.sparkSession, table, context, query_id, batch_id, step)
+
+
+def _refuse_if_skipped(
+    spark: SparkSession, table: Table, context: BatchContext, query_id: str, batch_id: int, step: str
+) -> None:
+    """Delta says nothing of an append that it drops, and only the files of a local table are read by the runner. Asked
+    once a run: where this batch is new to the table, those after it are."""
+    # Commits that others make meanwhile stand before ours; a hundred of them in one append do not occur.
+    if step not in read_steps(spark, table, query_id, batch_id, newest=100):
+        raise SkippedBatch(context.query, batch_id, table.label)
