@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sensor_pipeline.count import Position
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
+from sensor_pipeline.tally import Position
 from surestart.errors import CannotTell, UsageError
+from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, client_settings
 
 _PER_TRANSACTION = 5000
@@ -136,6 +137,14 @@ def read_topic(
         raise _unreachable(bootstrap, problem) from None
     finally:
         consumer.close()
+
+
+def read_begins(bootstrap: str, topic: str, security: SecretPlace | None = None) -> dict[tuple[str, int], int]:
+    """The first offset that each partition still has. A compacted topic forgets records anywhere: its end, so that none
+    of its rows is taken for one from nowhere."""
+    evidence = read_kafka_evidence(bootstrap, topic, security)
+    compacted = "compact" in evidence.cleanup_policy
+    return {(topic, one.partition): one.end if compacted else one.earliest for one in evidence.partitions}
 
 
 def _send(
