@@ -19,7 +19,7 @@ from typing import Any
 
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
 from sensor_pipeline.tally import Position
-from surestart.errors import CannotTell, UsageError
+from surestart.errors import CannotTell, SurestartError, UsageError
 from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, client_settings
 
@@ -202,15 +202,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--devices", type=int, default=200)
     parser.add_argument("--root", default=".surestart/local", help="where the truth file is kept")
     args = parser.parse_args(argv)
-    truth = write_topic(
-        args.bootstrap,
-        args.topic,
-        Path(args.root) / f"truth-{args.topic}.json",
-        args.readings,
-        simulation=Simulation(args.seed, args.devices),
-        partitions=args.partitions,
-        transactional=not args.plain,
-    )
+    try:
+        truth = write_topic(
+            args.bootstrap,
+            args.topic,
+            Path(args.root) / f"truth-{args.topic}.json",
+            args.readings,
+            simulation=Simulation(args.seed, args.devices),
+            partitions=args.partitions,
+            transactional=not args.plain,
+        )
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     sys.stderr.write(f"{truth.records} records made in topic {args.topic}\n")
     return 0
 
