@@ -200,7 +200,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plain", action="store_true", help="without transactions")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--devices", type=int, default=200)
-    parser.add_argument("--root", default=".surestart/local", help="where the truth file is kept")
+    parser.add_argument("--root", default=".surestart/local-kafka", help="where the truth file is kept")
     args = parser.parse_args(argv)
     try:
         truth = write_topic(

@@ -65,7 +65,7 @@ def write_archive() -> Path | None:
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of the run that writes the archive, without those that would send it to tables of somebody's."""
-    places = {f"SURESTART_{place}" for place in _PLACES}
+    places = {"SPARK_REMOTE", *(f"SURESTART_{place}" for place in _PLACES)}
     return {**{name: value for name, value in environ.items() if name not in places}, WRITES: "1"}
 
 

@@ -23,7 +23,8 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline",
+        help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline "
+        "(`surestart run --help` lists those)",
     )
     parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
 

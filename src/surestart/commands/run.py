@@ -17,6 +17,7 @@ from surestart.commands.arguments import add_environment_arguments, choose_stage
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, SurestartError, UsageError
+from surestart.pipelines import load_pipeline
 from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
 from surestart.report.run_table import run_table
@@ -47,6 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-count", action="store_true", help="leave out the independent count at the end")
     parser.add_argument("--ui", action="store_true", help="open Spark's own web page on 127.0.0.1:4040")
+
+
+def describe_settings(arguments: Sequence[str]) -> str:
+    """The pipeline's own settings, for the help; why there are none where it cannot be loaded."""
+    asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asked.add_argument("--pipeline")
+    try:
+        pipeline = load_pipeline(asked.parse_known_args(list(arguments))[0].pipeline)
+    except SurestartError as problem:
+        return f"settings of the pipeline: unknown, {problem.what}\n"
+    width = max(map(len, pipeline.settings), default=0)
+    lines = [f"  {name:<{width}}  {meaning}" for name, meaning in pipeline.settings.items()]
+    return "\n".join([f"settings of the pipeline {pipeline.name!r}, given by --set:", *lines, ""])
 
 
 def run(args: argparse.Namespace) -> int:
