@@ -205,7 +205,10 @@ def _rows(table: TableFiles, columns: tuple[str, ...]) -> Iterator[tuple[Any, ..
             )
         unread = file.path in table.unread
         # One file, not a dataset: pyarrow would add the folder's partition value as a column of its own.
-        with parquet.ParquetFile(table.folder / file.path) as content:  # type: ignore[no-untyped-call]
+        # Spark writes INT96, which pyarrow would read as nanoseconds: those end in 1677 and in 2262, and wrap.
+        with parquet.ParquetFile(  # type: ignore[no-untyped-call]
+            table.folder / file.path, coerce_int96_timestamp_unit="us"
+        ) as content:
             for batch in content.iter_batches(columns=wanted):
                 values = [_values(batch.column(column)) for column in wanted]
                 for source, partition, offset, *rest in zip(*values, strict=True):

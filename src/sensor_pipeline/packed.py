@@ -52,6 +52,8 @@ def digest_numbers(numbers: Sequence[float | None]) -> int:
     return digest_payload(struct.pack(f"<{len(known)}d", *known)) if len(known) == len(numbers) else 0
 
 
-def microseconds(moment: datetime | None) -> int:
-    """Since the year 1; 0 for none."""
-    return 0 if moment is None else (moment - _BEGIN) // _MICROSECOND
+def microseconds(moment: datetime | int | None) -> int:
+    """Since the year 1; 0 for none, and for a time outside of the years 1 to 9999 a number that is no other's."""
+    if moment is None:
+        return 0
+    return (moment - _BEGIN) // _MICROSECOND if isinstance(moment, datetime) else 1 << 62 | moment % (1 << 61)

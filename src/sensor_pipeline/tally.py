@@ -109,7 +109,7 @@ class Tally:
         if newest | _IN_GOLD == self._reading(position_key, revision or 0, numbers) | _IN_GOLD:
             return
         known = self._known.get(position_key, 0)
-        if known & _DECODED and (not known & _COMPARED or known & _DECODED_UNREAD):
+        if known & DESERIALIZED and (not known & _COMPARED or known & _DECODED_UNREAD):
             return  # its record is gone everywhere, or merge-gold goes on while this is counted
         self.faults["gold: not the newest reading" if newest else "gold: from nowhere"] += 1
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import tracemalloc
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from sensor_pipeline.count import Account, count_rows, judge, read_landed
 from sensor_pipeline.simulate import Simulation, iter_records
-from sensor_pipeline.tally import DESERIALIZED, Tally
+from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
 from surestart.environment import Environment
 from surestart.report.run_table import run_table
 from surestart.running_query import StageRun
@@ -197,6 +198,19 @@ def test_what_a_topic_has_forgotten_is_gone_and_what_it_never_gave_is_from_nowhe
     found = count_rows(world.environment, records, last="raw-ingest", begins=lambda: {("sensor", 0): 10})
 
     assert (found.gone, found.faults) == (10, {"raw: from nowhere": 1})
+
+
+@pytest.mark.parametrize("time", [None, -(10**17), 10**18])
+def test_rows_that_no_stage_writes_are_faults_and_not_an_error(time: int | None) -> None:
+    """Nulls, and times that Python has no value for: gold's reader gives them as numbers."""
+    position = cast("Position", ("file:/x", 0, None))
+    tally = Tally(judge)
+    tally.raw(position, None, unread=False)
+    tally.decoded(position, QUARANTINED, unread=False)
+    assert tally.gone(lambda position: True) == 0
+    tally.gold(position, cast("str", None), time, None, [None, 1.0, 2.0])
+
+    assert tally.faults == {"raw: from nowhere": 1, "deserialize: from nowhere": 1, "gold: from nowhere": 1}
 
 
 def test_what_was_altered_doubled_or_taken_for_good_is_seen(world: World) -> None:
