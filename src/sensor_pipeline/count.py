@@ -3,6 +3,8 @@
     input  ── every record: position, payload, judged again by this module's own reader ──┐
     tables ── every row of the Delta files, read with pyarrow ────────────────────────────┴──> Account
 
+A record that is missing is lost where it is missing first, and once. One that the stage has not read yet, by its
+checkpoint, is pending. A row whose record the source no longer holds is compared with what the raw table kept of it.
 It shares no code with the stages on purpose: a mistake there must not hide itself here.
 """
 
@@ -10,99 +12,132 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from surestart.deltalog.active_files import read_active_files
+from sensor_pipeline.reached import TableFiles, read_by_raw_ingest, read_table_files
+from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
 from surestart.environment import Environment
 from surestart.errors import CannotTell
+from surestart.remedies.reach import Reach, read_reach
 
-Position = tuple[str, int, int]
+STAGES = ("raw-ingest", "deserialize", "merge-gold")
+_NOT_READ_YET = {"raw-ingest": "landed meanwhile", "deserialize": "in raw", "merge-gold": "deserialized"}
 
 
 @dataclass(frozen=True)
 class Account:
-    """Rows of each table, and what is wrong with them. `faults` names each kind of loss or duplication."""
+    """Rows of each table, and what is wrong with them. `faults` names each kind of loss or duplication, `pending` the
+    stages that have not read everything yet. None: not counted. gone: rows whose record the source no longer holds."""
 
     produced: int
     raw: int
-    deserialized: int
-    quarantined: int
-    gold: int
+    deserialized: int | None
+    quarantined: int | None
+    gold: int | None
     lost: int
     duplicated: int
     faults: Mapping[str, int] = field(default_factory=dict)
+    pending: Mapping[str, int] = field(default_factory=dict)
+    gone: int = 0
 
     @property
     def is_exact(self) -> bool:
         return not self.lost and not self.duplicated and not self.faults
 
+    @property
+    def notes(self) -> Mapping[str, int]:
+        """What is no fault and has to be said."""
+        said = {f"{_NOT_READ_YET[stage]}, not read yet": number for stage, number in self.pending.items()}
+        return said | ({"no longer in the source": self.gone} if self.gone else {})
 
-def count_rows(environment: Environment, records: Iterable[tuple[Position, bytes | None]]) -> Account:
-    """Compares every record of the input with every row of the four tables."""
-    payloads = dict(records)
-    faults: Counter[str] = Counter()
 
-    raw: Counter[Position] = Counter()
-    for position, payload in _rows(environment, "sensor_raw", ("payload",)):
-        raw[position] += 1
-        if payloads.get(position, payload) != payload:
-            faults["raw: bytes altered"] += 1
-    faults["raw: lost"] = sum(1 for position in payloads if position not in raw)
-    faults["raw: duplicated"] = sum(times - 1 for times in raw.values())
-    faults["raw: from nowhere"] = sum(1 for position in raw if position not in payloads)
+def count_rows(
+    environment: Environment,
+    records: Iterable[tuple[Position, bytes | None]],
+    *,
+    last: str = "merge-gold",
+    begins: Callable[[], Mapping[tuple[str, int], int]] = dict,
+) -> Account:
+    """Compares every record of the input with every row of the tables, up to the output of the stage `last`.
 
-    expected_gold: dict[tuple[str, datetime], tuple[Any, ...]] = {}
-    good: set[Position] = set()
-    for position, payload in payloads.items():
-        reading = judge(payload)
-        if reading is None:
-            continue
-        good.add(position)
-        sensor, time, revision, *values = reading
-        candidate = (revision, position, *values)
-        if (sensor, time) not in expected_gold or candidate[:2] > expected_gold[sensor, time][:2]:
-            expected_gold[sensor, time] = candidate
-
-    deserialized = Counter(position for (position,) in _rows(environment, "sensor_readings_deserialized", ()))
-    quarantined = Counter(position for (position,) in _rows(environment, "sensor_quarantine", ()))
-    both = deserialized + quarantined
-    faults["deserialize: lost"] = sum(1 for position in payloads if position not in both)
-    faults["deserialize: duplicated"] = sum(times - 1 for times in both.values())
-    faults["deserialize: from nowhere"] = sum(1 for position in both if position not in payloads)
-    faults["deserialize: good row in quarantine"] = sum(1 for position in quarantined if position in good)
-    faults["deserialize: bad row accepted"] = sum(
-        1 for position in deserialized if position in payloads and position not in good
-    )
-
-    gold: Counter[tuple[str, datetime]] = Counter()
-    columns = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
-    for position, sensor, time, revision, *values in _rows(environment, "sensor_gold", columns):
-        key = (sensor, time)
-        gold[key] += 1
-        if key in expected_gold and expected_gold[key] != (revision, position, *values):
-            faults["gold: not the newest reading"] += 1
-    faults["gold: lost"] = sum(1 for key in expected_gold if key not in gold)
-    faults["gold: duplicated"] = sum(times - 1 for times in gold.values())
-    faults["gold: from nowhere"] = sum(1 for key in gold if key not in expected_gold)
-
-    found = {name: number for name, number in faults.items() if number}
+    begins: the first offset that each partition of a topic still has, asked when all records have been read.
+    """
+    # From the end of the pipeline to its beginning: what comes in meanwhile is then pending, and nothing from nowhere.
+    reach = {stage: read_reach(environment.checkpoint(stage)) for stage in STAGES}
+    decodes, merges = last != "raw-ingest", last == "merge-gold"
+    tally = Tally(judge, decodes)
+    gold_files = read_table_files(environment, "sensor_gold")
+    deserialized = quarantined = gold = 0
+    if decodes:
+        below = _trusted(reach["merge-gold"], rows_there=bool(gold_files.files))
+        for position, unread in _rows(read_table_files(environment, "sensor_readings_deserialized", below), ()):
+            tally.decoded(position, DESERIALIZED, unread)
+            deserialized += 1
+        for position, unread in _rows(read_table_files(environment, "sensor_quarantine"), ()):
+            tally.decoded(position, QUARANTINED, unread)
+            quarantined += 1
+    below = _trusted(reach["deserialize"], rows_there=deserialized + quarantined > 0)
+    raw_files = read_table_files(environment, "sensor_raw", below)
+    raw, begun = 0, set()
+    for position, unread, payload in _rows(raw_files, ("payload",)):
+        tally.raw(position, payload, unread)
+        begun.add(position[0])
+        raw += 1
+    has_read = read_by_raw_ingest(reach["raw-ingest"], frozenset(begun))
+    produced = 0
+    first: dict[tuple[str, int], int] = {}
+    for position, payload in records:
+        tally.record(position, payload, has_read)
+        first.setdefault(position[:2], position[2])
+        produced += 1
+    gone = tally.gone(_still_there({**first, **begins()}))
+    if gone:
+        for position, _, payload in _rows(raw_files, ("payload",)):
+            tally.kept(position, payload)
+    if merges:
+        columns = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
+        for position, _, sensor, time, revision, *numbers in _rows(gold_files, columns):
+            tally.gold(position, sensor, time, revision, numbers)
+            gold += 1
+        tally.end_of_gold()
+    found = {name: number for name, number in tally.faults.items() if number}
     return Account(
-        produced=len(payloads),
-        raw=sum(raw.values()),
-        deserialized=sum(deserialized.values()),
-        quarantined=sum(quarantined.values()),
-        gold=sum(gold.values()),
+        produced=produced,
+        raw=raw,
+        deserialized=deserialized if decodes else None,
+        quarantined=quarantined if decodes else None,
+        gold=gold if merges else None,
         lost=sum(
             number for name, number in found.items() if name.endswith(": lost") or name.endswith("newest reading")
         ),
         duplicated=sum(number for name, number in found.items() if name.endswith(": duplicated")),
         faults=found,
+        pending={stage: tally.pending[stage] for stage in STAGES if tally.pending[stage]},
+        gone=gone,
     )
+
+
+def _trusted(reach: Reach, rows_there: bool) -> Reach | None:
+    """How far the stage has come; None where its checkpoint is not there but its output is: then no row is excused."""
+    return None if reach.committed is None and rows_there else reach
+
+
+def _still_there(first: Mapping[tuple[str, int], int]) -> Callable[[Position], bool]:
+    """Whether the source still has that place, so that a row of it must be one of its records. first: the first offset
+    of each partition or file that the source gave."""
+
+    def still_there(position: Position) -> bool:
+        source, partition, offset = position
+        if (source, partition) in first:
+            return offset >= first[source, partition]
+        # An empty file gives no record.
+        return str(source).startswith("file:") and Path(str(source).removeprefix("file:")).exists()
+
+    return still_there
 
 
 def read_landed(landing: str) -> Iterator[tuple[Position, bytes | None]]:
@@ -113,8 +148,9 @@ def read_landed(landing: str) -> Iterator[tuple[Position, bytes | None]]:
         lines = path.read_bytes().split(b"\n")
         if lines[-1] == b"":
             lines.pop()
+        source = f"file:{path}"
         for number, line in enumerate(lines):
-            yield (f"file:{path}", 0, number), line
+            yield (source, 0, number), line
 
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z")
@@ -198,38 +234,31 @@ _COUNTING_DECODER = json.JSONDecoder(
 )
 
 
-def _rows(environment: Environment, name: str, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    """(position, *columns) of each row in the table's active files; nothing for a table that does not exist yet."""
-    table = environment.table(name)
-    if not table.path:
-        raise CannotTell(
-            f"table {table.label} has no path that can be read from here",
-            meaning="The independent count reads the tables' own files, which Unity Catalog does not hand out.",
-            next="surestart verify",
-            code="CannotCount",
-        )
-    if not (Path(table.path) / "_delta_log").exists():
+def _rows(table: TableFiles, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """(position, whether the next stage has yet to read it, *columns) of each row in the files."""
+    if not table.files:
         return
     import pyarrow.parquet as parquet
 
     wanted = ["source", "partition", "offset", *columns]
-    for file in read_active_files(table.path):
+    for file in table.files:
         if file.deletion_vector:
             raise CannotTell(
                 f"{table.label}/{file.path} has a deletion vector of {file.deleted_rows} rows",
                 meaning="The independent count reads files as they are and would count deleted rows.",
-                next=f"spark.sql('REORG TABLE {table.sql} APPLY (PURGE)')",
+                next=f"spark.sql('REORG TABLE delta.`{table.label}` APPLY (PURGE)')",
                 code="CannotCount",
             )
+        unread = file.path in table.unread
         # One file, not a dataset: pyarrow would add the folder's partition value as a column of its own.
         # Spark writes INT96, which pyarrow would read as nanoseconds: those end in 1677 and in 2262, and wrap.
         with parquet.ParquetFile(  # type: ignore[no-untyped-call]
-            Path(table.path) / file.path, coerce_int96_timestamp_unit="us"
+            table.folder / file.path, coerce_int96_timestamp_unit="us"
         ) as content:
             for batch in content.iter_batches(columns=wanted):
                 values = [_values(batch.column(column)) for column in wanted]
                 for source, partition, offset, *rest in zip(*values, strict=True):
-                    yield ((source, partition, offset), *rest)
+                    yield ((source, partition, offset), unread, *rest)
 
 
 def _values(column: Any) -> list[Any]:

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sensor_pipeline.count import Position
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
-from surestart.errors import CannotTell, UsageError
+from sensor_pipeline.tally import Position
+from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, client_settings
 
 _PER_TRANSACTION = 5000
@@ -138,6 +139,14 @@ def read_topic(
         consumer.close()
 
 
+def read_begins(bootstrap: str, topic: str, security: SecretPlace | None = None) -> dict[tuple[str, int], int]:
+    """The first offset that each partition still has. A compacted topic forgets records anywhere: its end, so that none
+    of its rows is taken for one from nowhere."""
+    evidence = read_kafka_evidence(bootstrap, topic, security)
+    compacted = "compact" in evidence.cleanup_policy
+    return {(topic, one.partition): one.end if compacted else one.earliest for one in evidence.partitions}
+
+
 def _send(
     producer: Any, topic: str, messages: list[tuple[bytes, bytes]], transactional: bool, commit: bool = True
 ) -> None:
@@ -191,17 +200,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plain", action="store_true", help="without transactions")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--devices", type=int, default=200)
-    parser.add_argument("--root", default=".surestart/local", help="where the truth file is kept")
+    parser.add_argument("--root", default=".surestart/local-kafka", help="where the truth file is kept")
     args = parser.parse_args(argv)
-    truth = write_topic(
-        args.bootstrap,
-        args.topic,
-        Path(args.root) / f"truth-{args.topic}.json",
-        args.readings,
-        simulation=Simulation(args.seed, args.devices),
-        partitions=args.partitions,
-        transactional=not args.plain,
-    )
+    try:
+        truth = write_topic(
+            args.bootstrap,
+            args.topic,
+            Path(args.root) / f"truth-{args.topic}.json",
+            args.readings,
+            simulation=Simulation(args.seed, args.devices),
+            partitions=args.partitions,
+            transactional=not args.plain,
+        )
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     sys.stderr.write(f"{truth.records} records made in topic {args.topic}\n")
     return 0
 

@@ -21,10 +21,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -120,7 +121,7 @@ def _spoil(kind: str, payload: bytes, dice: int) -> bytes:
         return (
             payload.replace(b'"sensor_id"', b'"sensor"'),
             payload.replace(b'"temperature":', b'"temperature":"warm","was":'),
-            payload.replace(b'"reading_time":"2026-', b'"reading_time":"26-'),
+            re.sub(rb'"reading_time":"\d\d', b'"reading_time":"', payload),
             payload.replace(b'"revision":0', b'"revision":null'),
         )[dice % 4]
     return (
@@ -158,7 +159,11 @@ def read_truth(path: Path) -> Truth | None:
 def write_files(
     landing: Path, truth_path: Path, readings: int, simulation: Simulation | None = None, per_file: int = 5000
 ) -> Truth:
-    """`readings` more records have landed, in files of at most per_file, and the truth file counts them."""
+    """`readings` more records have landed, in files of at most per_file, and the truth file counts them.
+
+    A file that landed just before a former call was killed is counted first and never written again: a reader may have
+    it already.
+    """
     wanted = simulation or Simulation()
     before = read_truth(truth_path) or Truth(wanted.seed, wanted.devices, 0)
     if (before.seed, before.devices) != (wanted.seed, wanted.devices):
@@ -169,17 +174,62 @@ def write_files(
             next=f"python -m sensor_pipeline.simulate --seed {before.seed} --devices {before.devices}",
         )
     landing.mkdir(parents=True, exist_ok=True)
-    kinds = Counter(dict(before.kinds))
-    first, end = before.records, before.records + readings
-    while first < end:
-        count = min(per_file, end - first)
-        records = list(iter_records(wanted, first, count))
-        # The name depends on the first record only: writing again after a crash replaces the same file.
-        _write_atomically(landing / f"part-{first:012d}.jsonl", b"".join(record.payload + b"\n" for record in records))
-        kinds.update(record.kind for record in records)
-        first += count
-        save_truth(truth_path, Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items()))))
-    return Truth(wanted.seed, wanted.devices, first, tuple(sorted(kinds.items())))
+    truth = before
+    while (path := _file_of(landing, truth)).exists():
+        truth = _count_landed(path, truth, wanted)
+        save_truth(truth_path, truth)
+    end = truth.records + readings
+    while truth.records < end:
+        records = list(iter_records(wanted, truth.records, min(per_file, end - truth.records)))
+        land_file(_file_of(landing, truth), _lines(records))
+        truth = _counting(truth, records)
+        save_truth(truth_path, truth)
+    return truth
+
+
+def _file_of(landing: Path, truth: Truth) -> Path:
+    return landing / f"part-{truth.records:012d}.jsonl"
+
+
+def _lines(records: Iterable[Record]) -> bytes:
+    return b"".join(record.payload + b"\n" for record in records)
+
+
+def _counting(truth: Truth, records: Sequence[Record]) -> Truth:
+    kinds = Counter(dict(truth.kinds))
+    kinds.update(record.kind for record in records)
+    return Truth(truth.seed, truth.devices, truth.records + len(records), tuple(sorted(kinds.items())))
+
+
+def _count_landed(path: Path, truth: Truth, simulation: Simulation) -> Truth:
+    content = path.read_bytes()
+    lines = content.count(b"\n")
+    records = list(iter_records(simulation, truth.records, lines))
+    if not records or _lines(records) != content:
+        raise UsageError(
+            f"{path} is there already, and its {lines} lines are not the records {truth.records} and on of seed "
+            f"{truth.seed}",
+            meaning="A file that has landed is never written again: a reader would have other rows than the file. "
+            "Nothing was made.",
+            next="python -m sensor_pipeline.simulate --root /another/folder",
+        )
+    return _counting(truth, records)
+
+
+def land_file(path: Path, content: bytes) -> None:
+    """The file appears complete under its name, or the name is taken and nothing happens to it."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise UsageError(
+            f"{path} has just been landed by somebody else",
+            meaning="Two simulators write into one folder. The other one's file was left as it is.",
+            next="python -m sensor_pipeline.simulate --root /another/folder",
+        ) from None
+    finally:
+        draft.unlink()
 
 
 def save_truth(path: Path, truth: Truth) -> None:
@@ -215,6 +265,9 @@ def main(argv: list[str] | None = None) -> int:
             if not args.endless:
                 return 0
             time.sleep(args.pause)
+    except UsageError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
 

@@ -120,16 +120,19 @@ def prepare(environment: Environment, settings: Mapping[str, str]) -> None:
     write_files(landing, truth_path, readings)
 
 
-def count(environment: Environment, settings: Mapping[str, str]) -> Account | None:
-    """None: the independent count judges JSON records only."""
+def count(environment: Environment, settings: Mapping[str, str], last: str = "merge-gold") -> Account | None:
+    """None: the independent count judges JSON records only, and opens files of this machine only."""
     if settings.get("format", "json") != "json":
         return None
     if settings.get("source", "files") == "kafka":
-        from sensor_pipeline.kafka_simulate import read_topic
+        from sensor_pipeline.kafka_simulate import read_begins, read_topic
 
         source = _kafka(settings)
-        return count_rows(environment, read_topic(source.bootstrap, source.topic, source.security))
-    return count_rows(environment, read_landed(environment.landing))
+        place = source.bootstrap, source.topic, source.security
+        return count_rows(environment, read_topic(*place), last=last, begins=lambda: read_begins(*place))
+    if "://" in environment.landing:
+        return None
+    return count_rows(environment, read_landed(environment.landing), last=last)
 
 
 def _source(settings: Mapping[str, str]) -> Source:

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from surestart.cache import cache_folder
@@ -42,6 +42,10 @@ def java_options(java: Java, jars: Sequence[Path]) -> tuple[str, ...]:
     return ()
 
 
+# Where somebody else's tables are: the run that loads the classes has a folder of its own.
+_PLACES = ("CATALOG", "SCHEMA", "ROOT", "CHECKPOINT_ROOT", "LANDING", "ENV", "PIPELINE", "MASTER")
+
+
 def write_archive() -> Path | None:
     """The archive is there, or this Java cannot make one (a runtime without its own base archive)."""
     from surestart.jars import resolve_jars
@@ -52,22 +56,33 @@ def write_archive() -> Path | None:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "surestart", "run", "all", "--root", folder, "--set", "readings=400"]
         done = subprocess.run(
-            command, env={**os.environ, WRITES: "1"}, capture_output=True, text=True, check=False, timeout=600
+            command, env=child_environment(os.environ), capture_output=True, text=True, check=False, timeout=600
         )
     if done.returncode != 0:
         raise RuntimeError(f"the run that loads the classes ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return path if path.exists() else None
 
 
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the run that writes the archive, without those that would send it to tables of somebody's."""
+    places = {"SPARK_REMOTE", *(f"SURESTART_{place}" for place in _PLACES)}
+    return {**{name: value for name, value in environ.items() if name not in places}, WRITES: "1"}
+
+
 def main() -> None:
-    """The archive is there; stderr says whether it had to be written, which takes a while."""
+    """The archive is there, or stderr says why not and every start takes some seconds longer."""
     from surestart.jars import resolve_jars
 
     if archive_path(find_java(), resolve_jars()).exists():
         sys.stderr.write("java: the class archive is there\n")
         return
     sys.stderr.write("java: writing a class archive, once (about 30 s; later starts are faster)\n")
-    written = write_archive()
+    try:
+        written = write_archive()
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as problem:
+        # It only makes starts faster: no reason to end `make run`.
+        sys.stderr.write(f"java: no class archive, so each start takes some seconds longer: {problem}\n")
+        return
     sys.stderr.write(f"java: {written.stat().st_size / 1e6:.0f} MB\n" if written else "java: this Java makes none\n")
 
 

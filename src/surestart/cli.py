@@ -42,8 +42,9 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
 
 
-def build_parser(verb: str | None) -> argparse.ArgumentParser:
-    """The parser with the options of one verb; the other verbs only by name, so that a call imports one module."""
+def build_parser(verb: str | None, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser with the options of one verb; the other verbs only by name, so that a call imports one module.
+    arguments: those of this call, for a help that depends on them."""
     parser = argparse.ArgumentParser(
         prog="surestart",
         description="Streaming jobs that restart correctly, and a safe way back when one does not.",
@@ -64,14 +65,17 @@ def build_parser(verb: str | None) -> argparse.ArgumentParser:
             add_help=name == verb,
         )
         if name == verb:
-            importlib.import_module(f"surestart.commands.{name}").add_arguments(sub)
+            module = importlib.import_module(f"surestart.commands.{name}")
+            module.add_arguments(sub)
+            if not {"-h", "--help"}.isdisjoint(arguments) and hasattr(module, "describe_settings"):
+                sub.epilog = f"{module.describe_settings(arguments)}\n{EXIT_CODES}"
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = next((word for word in arguments if word in VERBS), None)
-    parser = build_parser(verb)
+    parser = build_parser(verb, arguments)
     args = parser.parse_args(arguments)
     if args.version:
         from surestart import __version__

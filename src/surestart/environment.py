@@ -12,21 +12,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import UsageError
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
+# Those that have a root of their own in the folder in which a command is typed.
+DEFAULT_ROOTS = ("local", "dev")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 
 # Each entry is a way in which a path was seen to change from run to run in public repositories.
 _RUN_SCOPED = (
-    (re.compile(r"\{\{.*?\}\}|\$\{.*?\}|\$\(.*?\)|<[^>]*>"), "an unresolved template"),
+    (re.compile(r"\{.*?\}|\$\(.*?\)|\$\w+|<[^>]*>"), "an unresolved template"),
     (re.compile(r"%[YmdHMSjfs]"), "a date format"),
     (re.compile(r"(?<!\d)20\d{2}[-_/.]?(?:0[1-9]|1[0-2])[-_/.]?(?:0[1-9]|[12]\d|3[01])(?!\d)"), "a date"),
+    (re.compile(r"(?<!\d)\d{1,2}[-_/.]\d{1,2}[-_/.]20\d{2}(?!\d)"), "a date"),
+    (re.compile(r"(?<!\d)(?:0[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])20\d{2}(?!\d)"), "a date"),
+    (re.compile(r"(?<!\d)20\d{2}[-_/.](?:0[1-9]|1[0-2]|[wWqQ]\d{1,2})(?!\d)"), "a month, week or quarter"),
+    (re.compile(r"(?:^|[/_.-])(?:year|month|week|day|date|hour|minute|dt|ds)=[^/]*", re.I), "a date partition"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I), "a UUID"),
     (re.compile(r"(?:^|[/_.=-])(?:run|job|app|attempt|cluster)[-_]?id(?:[/_.=-]|$)", re.I), "a run id"),
     (re.compile(r"application_\d+_\d+|app-\d{14}-\d{4}|local-\d{13}"), "a Spark application id"),
@@ -95,6 +101,18 @@ class Environment:
             )
         check_checkpoint_root(self.checkpoint_root)
         tables = f"{self.root}/tables" if self.root else ""
+        if self.landing and _is_inside(self.checkpoint_root, self.landing):
+            raise _bad_path(
+                self.checkpoint_root,
+                f"lies inside the landing folder {self.landing}",
+                "The raw stage reads every file below that folder: those of its own checkpoint would become records.",
+            )
+        if self.landing and tables and _is_inside(tables, self.landing):
+            raise UsageError(
+                f"the tables' folder {tables} lies inside the landing folder {self.landing}",
+                meaning="The raw stage reads every file below that folder: what it writes would be its next records.",
+                next=f"surestart status --env {self.name} --root {self.root} --set landing={self.root}/landing",
+            )
         if tables and _is_inside(self.checkpoint_root, tables):
             raise _bad_path(
                 self.checkpoint_root,
@@ -144,14 +162,17 @@ def check_checkpoint_root(path: str) -> None:
             )
 
 
-def check_distinct_checkpoints(paths: Mapping[str, str]) -> None:
-    """Raises when two queries share a checkpoint path or one lies inside another's."""
-    items = sorted(paths.items())
+def check_distinct_checkpoints(paths: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
+    """Raises when two queries share a checkpoint path or one lies inside another's. Pairs instead of a mapping: two
+    queries of one name are two."""
+    items = sorted(paths.items() if isinstance(paths, Mapping) else paths)
     for index, (query, path) in enumerate(items):
         for other, other_path in items[index + 1 :]:
             if path.rstrip("/") == other_path.rstrip("/"):
                 raise _bad_path(
-                    path, f"is used by two queries, {query} and {other}", "They overwrite each other's progress."
+                    path,
+                    f"is used by two queries{f', {query} and {other}' if query != other else f' of the name {query}'}",
+                    "They overwrite each other's progress.",
                 )
             for inner, outer, outer_query in ((path, other_path, other), (other_path, path, query)):
                 if _is_inside(inner, outer):
@@ -170,15 +191,24 @@ def environment_from_settings(
     name: str, pipeline: str, settings: Mapping[str, str] | None = None, environ: Mapping[str, str] | None = None
 ) -> Environment:
     """Builds an environment from job parameters, widgets or command-line settings, then SURESTART_* variables, then
-    local defaults. Keys: root, checkpoint_root, catalog, schema, landing."""
+    local defaults. Keys: root, checkpoint_root, catalog, schema, landing. A root that is given wins over a catalog that
+    only the variables name."""
     given = {key: value for key, value in (settings or {}).items() if value}
     variables = os.environ if environ is None else environ
 
     def setting(key: str, default: str = "") -> str:
         return given.get(key) or variables.get(f"SURESTART_{key.upper()}", "") or default
 
-    catalog, schema = setting("catalog"), setting("schema")
-    root = "" if catalog and schema else setting("root", "" if name in ("staging", "prod") else _local_root(name))
+    other = " and ".join(key for key in ("catalog", "schema") if key in given)
+    if "root" in given and other:
+        raise UsageError(
+            f"root {given['root']!r} is given, and {other} too",
+            meaning="Tables are kept in a folder or in a catalog. Which of the two is meant is not to be guessed.",
+            next=f"surestart status --env {name} --root {given['root']}",
+            do_not="give both: a run would write into the place that was not meant.",
+        )
+    catalog, schema = ("", "") if "root" in given else (setting("catalog"), setting("schema"))
+    root = "" if catalog and schema else setting("root", _local_root(name))
     if root and "://" not in root:
         root = str(Path(root).expanduser().absolute())
     checkpoint_root = setting("checkpoint_root", f"{root}/checkpoints" if root else "")
@@ -197,7 +227,7 @@ def environment_from_settings(
 
 
 def _local_root(name: str) -> str:
-    return str(Path.cwd() / ".surestart" / name) if name in ENVIRONMENTS else ""
+    return str(Path.cwd() / ".surestart" / name) if name in DEFAULT_ROOTS else ""
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.gate.describe_run import named
 from surestart.remedies.plan import Plan
 from surestart.remedies.stored_plans import find_plan, store_plan
 
@@ -121,7 +122,7 @@ def _plan(spark: SparkSession, environment: Environment, pipeline: Pipeline, set
     if plan.remedy == "resume" and plan.verdict == "safe":
         hint = f"Run the job of {plan.stage}, or its notebook."
         return Remedied(plan, render_plan_html(plan, hint=hint), render_plan(plan, hint))
-    following = f"surestart doctor {plan.stage} -e {environment.name}"
+    following = f"surestart doctor {plan.stage} {named(environment)}"
     return Remedied(plan, render_plan_html(plan, following), render_plan(plan, following))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, check_distinct_checkpoints
 from surestart.errors import SurestartError
+from surestart.gate.describe_run import named
 from surestart.gate.guarded_run import GuardedRun, StoppedWith, write_warning
 from surestart.gate.start_gate import open_gate, pass_gate
 from surestart.interrupt import deferred_interrupt
@@ -66,7 +67,6 @@ def run_stage(
     Raises Refused or CannotTell, with nothing changed, when the start gate does not let it through. accept: codes of
     findings that cannot be decided by evidence and that somebody has looked at.
     """
-    check_distinct_checkpoints({environment.query_name(stage.name): environment.checkpoint(stage.name)})
     gate = pass_gate(spark, environment, stage, accept=accept, warn=warn)
     with gate as guarded, mirrored(environment, stage) as mirror:
 
@@ -119,7 +119,7 @@ def run_stages(
     They start in their order. The first that is refused, fails, or is stopped by somebody else ends the others at
     once, and is the one that the error names; no stage goes on while nobody reads what it writes.
     """
-    check_distinct_checkpoints({environment.query_name(one.name): environment.checkpoint(one.name) for one in stages})
+    check_distinct_checkpoints((environment.query_name(one.name), environment.checkpoint(one.name)) for one in stages)
     members: list[_Member] = []
     open_ended = not trigger.available_now
     try:
@@ -217,7 +217,7 @@ def _stopped_by_somebody(running: RunningQuery) -> StageFailed:
         f"{running.context.query} was stopped from outside this command, "
         + ("before its first batch" if last is None else f"after batch {last}"),
         meaning="Nothing is wrong with its rows; but with this trigger it should never end.",
-        next=f"surestart status --env {running.context.environment.name}",
+        next=f"surestart status {named(running.context.environment)}",
         code="QueryStopped",
     )
 

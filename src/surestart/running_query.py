@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.gate.describe_run import named
 from surestart.sinks.receipts import ReceiptReader
 from surestart.stage import BatchContext, Stage
 
@@ -126,7 +127,7 @@ def start_query(
         if "already active" in str(problem):
             raise _active_already(context) from problem
         if isinstance(problem, PySparkException):
-            raise _not_started(context.stage, problem) from problem
+            raise _not_started(context, problem) from problem
         raise
     return RunningQuery(query, context, receipts, on_progress, began)
 
@@ -161,7 +162,7 @@ class RunningQuery:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]
         except StreamingQueryException as failure:
             self._report()
-            raise _failed(self.context.stage, failure) from failure
+            raise _failed(self.context, failure) from failure
         self._report()
         return bool(ended)
 
@@ -250,19 +251,20 @@ def _active_already(context: BatchContext) -> Refused:
         "has gone",
         meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
         "left as it is, and no second one was started.",
-        next=f"surestart status --env {context.environment.name}  # its batches go on; stop it where it was started",
+        next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",
         do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
         code="QUERY_ACTIVE",
     )
 
 
-def _not_started(stage: str, problem: PySparkException) -> StageFailed:
+def _not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
     first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
     name = problem.getCondition() or type(problem).__name__
     return StageFailed(
-        f"stage {stage!r} did not start: {first.strip()[:500]}",
-        meaning="Spark refused the query before its first batch. No batch was planned and nothing was written.",
-        next=f"surestart explain {name}",
+        f"stage {context.stage!r} did not start: {first.strip()[:500]}",
+        meaning="Spark refused the query before its first batch. No batch was planned and no row was written; a table "
+        "that was missing may have been made, and is empty.",
+        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
     )
@@ -273,13 +275,13 @@ def _dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageF
         f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
         meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
         "copied). The batch's rows are not in the table. The query was stopped.",
-        next=f"surestart doctor {context.stage} --env {context.environment.name}",
+        next=f"surestart doctor {context.stage} {named(context.environment)}",
         do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
         code="BatchDropped",
     )
 
 
-def _failed(stage: str, failure: Exception) -> SurestartError:
+def _failed(context: BatchContext, failure: Exception) -> SurestartError:
     text = str(failure)
     condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
     ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
@@ -289,10 +291,10 @@ def _failed(stage: str, failure: Exception) -> SurestartError:
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     name = condition.group(1) if condition else type(failure).__name__
     return StageFailed(
-        f"stage {stage!r} stopped: {first.strip()[:500]}",
+        f"stage {context.stage!r} stopped: {first.strip()[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
         "the stage again neither loses nor duplicates rows, if the cause is gone.",
-        next=f"surestart explain {name}",
+        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
     )

@@ -11,16 +11,17 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart import class_archive
 from surestart.cache import cache_folder
 from surestart.errors import UsageError
 from surestart.jars import COORDINATES, resolve_jars
-from surestart.java import find_java, launcher_home
-from surestart.settings import EVERYWHERE, LOCAL, pairs
+from surestart.java import Java, find_java, launcher_home
+from surestart.settings import EVERYWHERE, JVM, LOCAL, LOCAL_MEMORY, pairs
 
 _log = logging.getLogger("surestart.session")
 
@@ -33,7 +34,7 @@ def local_session(
     *,
     master: str = "local[2]",
     ui: bool = False,
-    memory: str = "1g",
+    memory: str = "",
     confs: Mapping[str, str] | None = None,
     coordinates: tuple[str, ...] = COORDINATES,
 ) -> SparkSession:
@@ -49,18 +50,15 @@ def local_session(
     # Workers must be this interpreter: another minor version fails on the first Python function.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    log4j = importlib.resources.files("surestart") / "log4j2.properties"
-    options = [f"-Dlog4j2.configurationFile=file:{log4j}", "-Dderby.system.home=/nonexistent"]
-    # 2,000,000 readings on two cores: 87 s and at most 1.57 GB; with the serial collector 90 to 92 s and 1.66 GB.
-    options.append("-XX:+UseParallelGC")
-    options += [*class_archive.java_options(java, jars), *os.environ.get(JAVA_OPTIONS, "").split()]
+    memory = memory or os.environ.get(MEMORY) or LOCAL_MEMORY.value
     settings = {
         **pairs(LOCAL),
         **pairs(EVERYWHERE),
         "spark.ui.enabled": str(ui).lower(),
-        "spark.driver.memory": memory,
+        LOCAL_MEMORY.key: memory,
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
-        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.driver.extraJavaOptions": java_options(java, jars),
+        # Without it Spark makes a folder spark-warehouse wherever it is started.
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
         **(confs or {}),
     }
@@ -72,6 +70,30 @@ def local_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def java_options(java: Java, jars: Sequence[Path]) -> str:
+    """Spark splits this text at spaces, except between quotation marks."""
+    log4j = importlib.resources.files("surestart") / "log4j2.properties"
+    options = [
+        f"-Dlog4j2.configurationFile={Path(str(log4j)).as_uri()}",
+        *(setting.option for setting in JVM),
+        *class_archive.java_options(java, jars),
+    ]
+    return " ".join([*map(_quoted, options), os.environ.get(JAVA_OPTIONS, "")]).rstrip()
+
+
+def _quoted(option: str) -> str:
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if escaped != option or any(mark.isspace() or mark == "'" for mark in option) else option
+
+
+def check_local_spark(say: Callable[[str], object] = lambda line: None) -> None:
+    """Where `session` would start a Spark of its own, its Java and its jars are here; raises before anything else has
+    been done when they are not. say: gets a line for each jar that has to be downloaded."""
+    if not runs_on_databricks() and not os.environ.get("SPARK_REMOTE"):
+        find_java()
+        resolve_jars(say=say)
 
 
 def session(application: str = "surestart", *, ui: bool = False) -> SparkSession:
@@ -89,6 +111,8 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
 MASTER = "SURESTART_MASTER"
 # More options for the JVM of a local session, such as -XX:TieredStopAtLevel=1 where runs are short.
 JAVA_OPTIONS = "SURESTART_JAVA_OPTIONS"
+# Heap of a local session, such as 4g.
+MEMORY = "SURESTART_MEMORY"
 
 
 def is_connect(spark: SparkSession) -> bool:

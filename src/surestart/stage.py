@@ -93,18 +93,28 @@ class RowAccount(Protocol):
     @property
     def is_exact(self) -> bool: ...
 
+    @property
+    def notes(self) -> Mapping[str, int]:
+        """What is no fault and has to be said, such as rows that no stage has read yet."""
+
+
+class RowCount(Protocol):
+    """last: the stage that ran last. What the stages after it have not read yet is not theirs to have lost."""
+
+    def __call__(self, environment: Environment, settings: Mapping[str, str], last: str = ...) -> RowAccount | None: ...
+
 
 @dataclass(frozen=True)
 class Pipeline:
     """The stages of a pipeline in the order in which rows pass through them, and what else the command line may call.
 
     stages(settings) builds them from plain settings (`source=kafka`, `topic=…`); prepare makes sample input when there
-    is none; count compares input and tables row by row and returns a printable account, or None where it cannot judge
-    them.
+    is none; count compares input and tables row by row, up to the output of the stage that ran last, and returns a
+    printable account, or None where it cannot judge them.
     """
 
     name: str
     build_stages: Callable[[Mapping[str, str]], tuple[Stage, ...]]
     prepare: Callable[[Environment, Mapping[str, str]], None] | None = None
-    count: Callable[[Environment, Mapping[str, str]], RowAccount | None] | None = None
+    count: RowCount | None = None
     settings: Mapping[str, str] = field(default_factory=dict)

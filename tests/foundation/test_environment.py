@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, check_distinct_checkpoints, environment_from_settings
 from surestart.errors import UsageError
 
@@ -38,6 +41,15 @@ def test_a_catalog_gives_three_level_names_and_a_volume_for_checkpoints() -> Non
         "/data/7f6d9cde-1111-2222-3333-444455556666",
         "/data/1763467200",
         "/data/../data/checkpoints",
+        "/data/{date}/ck",
+        "/data/$DATE/ck",
+        "/data/year=2026/month=11/day=18/ck",
+        "/data/dt=today/ck",
+        "/data/18-11-2026/ck",
+        "/data/18112026/ck",
+        "/data/2026-11/ck",
+        "/data/2026/11/ck",
+        "/data/2026-W47/ck",
     ],
 )
 def test_a_path_that_another_run_would_spell_differently_is_refused(root: str) -> None:
@@ -49,7 +61,14 @@ def test_a_path_that_another_run_would_spell_differently_is_refused(root: str) -
 
 
 def test_ordinary_paths_are_accepted() -> None:
-    for root in ("/Volumes/main/sensor/checkpoints", "abfss://lake@account.dfs.core.windows.net/ck", "/srv/v2/ck"):
+    for root in (
+        "/Volumes/main/sensor/checkpoints",
+        "abfss://lake@account.dfs.core.windows.net/ck",
+        "/srv/v2/ck",
+        "/srv/room-2026/ck",
+        "/srv/sensor-12.4.1/ck",
+        "/srv/birthday/dates/ck",
+    ):
         Environment(name="prod", pipeline="sensor", checkpoint_root=root, catalog="main", schema="sensor")
 
 
@@ -58,6 +77,52 @@ def test_a_checkpoint_inside_the_tables_folder_is_refused() -> None:
         environment_from_settings(
             "local", "sensor", {"root": "/data", "checkpoint_root": "/data/tables/sensor_raw/checkpoints"}, environ={}
         )
+
+
+def test_neither_checkpoints_nor_tables_lie_in_the_folder_whose_files_are_read() -> None:
+    with pytest.raises(UsageError, match="inside the landing folder") as refusal:
+        environment_from_settings(
+            "local", "sensor", {"root": "/data", "checkpoint_root": "/data/landing/checkpoints"}, environ={}
+        )
+    assert refusal.value.code == "CheckpointPathRefused"
+    with pytest.raises(UsageError, match="tables' folder /data/tables lies inside the landing folder"):
+        environment_from_settings(
+            "local", "sensor", {"root": "/data", "landing": "/data", "checkpoint_root": "/ck"}, environ={}
+        )
+
+
+CATALOG = {"SURESTART_CATALOG": "main", "SURESTART_SCHEMA": "sensor"}
+
+
+def test_a_root_that_is_given_wins_over_a_catalog_of_the_variables() -> None:
+    environment = environment_from_settings("dev", "sensor", {"root": "/data"}, environ=CATALOG)
+
+    assert environment.table("sensor_raw").path == "/data/tables/sensor_raw"
+    assert environment.checkpoint("raw-ingest") == "/data/checkpoints/sensor-raw-ingest"
+    assert (environment.catalog, environment.schema) == ("", "")
+    assert environment_from_settings("dev", "sensor", {}, environ=CATALOG).table("t").label == "main.sensor.t"
+
+
+def test_a_root_and_a_catalog_given_together_are_refused() -> None:
+    with pytest.raises(UsageError, match="root '/data' is given, and catalog and schema too"):
+        environment_from_settings("dev", "sensor", {"root": "/data", "catalog": "main", "schema": "s"}, environ={})
+
+
+def test_two_queries_of_one_name_are_two() -> None:
+    with pytest.raises(UsageError, match="used by two queries of the name a"):
+        check_distinct_checkpoints([("a", "/ck/a"), ("a", "/ck/a")])
+
+
+def test_two_stages_of_one_name_are_refused_before_one_of_them_starts() -> None:
+    from surestart.commands.arguments import choose_stages
+    from surestart.stage import Pipeline
+
+    one, two, _ = build_stages({})
+    pipeline = Pipeline("sensor", lambda settings: (one, replace(two, name=one.name)))
+
+    with pytest.raises(UsageError, match="2 stages of the name 'raw-ingest'") as refusal:
+        choose_stages(pipeline, {}, "all")
+    assert refusal.value.code == "CheckpointPathRefused"
 
 
 @pytest.mark.parametrize(

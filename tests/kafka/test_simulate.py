@@ -8,10 +8,9 @@ from collections import Counter
 import pytest
 from kafka_client import described
 
-from sensor_pipeline.count import count_rows
 from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
 from sensor_pipeline.simulate import Simulation, iter_records, write_files
-from sensor_pipeline.stages import build_stages
+from sensor_pipeline.stages import PIPELINE, build_stages
 from surestart.errors import CannotTell, UsageError
 from surestart.local.kafka_configuration import free_ports
 from surestart.runner import run_stage
@@ -102,7 +101,7 @@ def test_the_three_stages_from_kafka_are_exact_and_kafkas_own_tool_shows_their_l
     assert main([*command, "--readings", "200", "--plain"]) == 0
     for stage in stages:
         run_stage(spark, environment, stage)
-    account = count_rows(environment, read_topic(broker.bootstrap, topic))
+    account = PIPELINE.count(environment, settings)
     assert (account.produced, account.raw, account.faults) == (1000, 1000, {})
 
     ends = {one.partition: one.end for one in read_kafka_evidence(broker.bootstrap, topic).partitions}
@@ -117,4 +116,7 @@ def test_the_three_stages_from_kafka_are_exact_and_kafkas_own_tool_shows_their_l
 
     shown = described(broker, group, topic)
     assert sum(lag for _, _, lag in shown.values()) == 100
+    # Nobody has read them yet, so none of them is lost.
+    account = PIPELINE.count(environment, settings)
+    assert (account.produced, account.faults, account.pending) == (1100, {}, {"raw-ingest": 100})
     assert {number: current for number, (current, _, _) in shown.items()} == ends

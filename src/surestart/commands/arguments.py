@@ -23,7 +23,8 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline",
+        help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline "
+        "(`surestart run --help` lists those)",
     )
     parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
 
@@ -72,13 +73,22 @@ def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, d
 def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> tuple[Stage, ...]:
     """All stages for `all`, else the one of that name or query name."""
     stages = pipeline.build_stages(settings)
+    names = [stage.name for stage in stages]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise UsageError(
+            f"the pipeline {pipeline.name!r} has {names.count(doubled)} stages of the name {doubled!r}",
+            meaning="They would share one checkpoint and overwrite each other's progress. Nothing was started.",
+            next=f"surestart status --pipeline {pipeline.name}  # once each Stage has a name of its own",
+            code="CheckpointPathRefused",
+        )
     if wanted == "all":
         return stages
     name = wanted.removeprefix(f"{pipeline.name}-")
     chosen = tuple(stage for stage in stages if stage.name == name)
     if not chosen:
         raise UsageError(
-            f"no stage {wanted!r}; stages: {', '.join(stage.name for stage in stages)}, or all",
+            f"no stage {wanted!r}; stages: {', '.join(names)}, or all",
             meaning=f"The pipeline {pipeline.name!r} has {len(stages)} stages.",
             next="surestart run all",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -18,16 +19,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--file", metavar="FILE", help="a file with a log or a traceback; its last 8 MB are read")
     parser.add_argument("--stage", default="", help="the stage to name in the command")
     parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
+    parser.add_argument("--root", default="", help="the root to name in the command")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
-    answer = explain(_read_text(args), args.stage, args.env)
+    answer = explain(_read_text(args), args.stage, args.env, _options(args))
     if args.json:
         sys.stdout.write(json.dumps(explanation_object(answer), indent=2) + "\n")
     else:
         sys.stdout.write(explanation_text(answer))
     return EXIT_FINE if answer.known else EXIT_CANNOT_TELL
+
+
+def _options(args: argparse.Namespace) -> str:
+    parts = [f"--root {shlex.quote(args.root)}"] if args.root else []
+    return " ".join([*parts, *(f"--set {shlex.quote(pair)}" for pair in args.set)])
 
 
 def _read_text(args: argparse.Namespace) -> str:

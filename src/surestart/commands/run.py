@@ -9,18 +9,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.commands.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, SurestartError, UsageError
+from surestart.pipelines import load_pipeline
 from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
 from surestart.report.run_table import run_table
 
 if TYPE_CHECKING:
     from surestart.runner import StageRun
+    from surestart.stage import Stage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ui", action="store_true", help="open Spark's own web page on 127.0.0.1:4040")
 
 
+def describe_settings(arguments: Sequence[str]) -> str:
+    """The pipeline's own settings, for the help; why there are none where it cannot be loaded."""
+    asked = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asked.add_argument("--pipeline")
+    try:
+        pipeline = load_pipeline(asked.parse_known_args(list(arguments))[0].pipeline)
+    except SurestartError as problem:
+        return f"settings of the pipeline: unknown, {problem.what}\n"
+    width = max(map(len, pipeline.settings), default=0)
+    lines = [f"  {name:<{width}}  {meaning}" for name, meaning in pipeline.settings.items()]
+    return "\n".join([f"settings of the pipeline {pipeline.name!r}, given by --set:", *lines, ""])
+
+
 def run(args: argparse.Namespace) -> int:
     if args.log != "json":
         return _run(args, ProgressLines(sys.stderr))
@@ -67,12 +84,13 @@ def _run(args: argparse.Namespace, lines: JsonLog | ProgressLines) -> int:
     from surestart.runner import AVAILABLE_NOW, processing_time, run_stage, run_stages
 
     trigger = AVAILABLE_NOW if args.trigger == "available-now" else processing_time(args.trigger)
+    from surestart.session import check_local_spark, session
+
     check_writable(environment)
-    if pipeline.prepare:
+    check_local_spark(lines.note)
+    if pipeline.prepare and may_start(environment, stages[0], args.accept):
         pipeline.prepare(environment, settings)
     lines.note("starting Spark")
-    from surestart.session import session
-
     spark = session("surestart", ui=args.ui)
     runs: list[StageRun] = []
     if trigger.available_now or len(stages) == 1:
@@ -103,22 +121,47 @@ def _run(args: argparse.Namespace, lines: JsonLog | ProgressLines) -> int:
     account = None
     if pipeline.count and not args.no_count and environment.root:
         lines.note("counting rows, without Spark")
-        account = pipeline.count(environment, settings)
+        account = pipeline.count(environment, settings, stages[-1].name)
     lines.clear()
-    sys.stdout.write(run_table(environment, runs, account))
+    sys.stdout.write(run_table(environment, runs, account, given_options(args)))
     return EXIT_FINDINGS if account is not None and not account.is_exact else 0
 
 
 def check_writable(environment: Environment) -> None:
-    """Raises before anything is started when the root cannot hold tables and checkpoints."""
-    if not environment.root or "://" in environment.root:
+    """Raises before anything is started when there is no room for tables or checkpoints."""
+    if not environment.root:
         return
-    folder = Path(environment.root)
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(
-            f"{environment.root} cannot be written: {folder} is {'read-only' if folder.is_dir() else 'not a folder'}",
-            meaning="Neither tables nor checkpoints can be kept there. Nothing was started.",
-            next="surestart run all --root /a/folder/you/may/write",
-        )
+    for place, held, option in (
+        (environment.root, "Tables", "--root "),
+        (environment.checkpoint_root, "Checkpoints", "--set checkpoint_root="),
+    ):
+        if "://" in place:
+            continue
+        folder = Path(place)
+        while not folder.exists():
+            folder = folder.parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise UsageError(
+                f"{place} cannot be written: {folder} is {'read-only' if folder.is_dir() else 'not a folder'}",
+                meaning=f"{held} cannot be kept there. Nothing was started.",
+                next=f"surestart run all {option}/a/folder/you/may/write",
+            )
+
+
+def may_start(environment: Environment, stage: Stage, accept: Sequence[str]) -> bool:
+    """Whether the gate will let the stage through, as far as can be told without Spark. Where it will not, no sample
+    data is made for it: the gate says why, and what it refuses has written nothing."""
+    from surestart.commands.stage_answers import ask_stages
+    from surestart.diagnosis.finding import Severity
+
+    declared = stage.declare(environment)
+    if not any(
+        Path(place).exists() for place in (declared.checkpoint, *(sink.path for sink in declared.sinks)) if place
+    ):
+        return True  # a first start; the topic that it reads may have to be made as well
+    (diagnosis,) = ask_stages(environment, [stage])
+    return all(
+        finding.severity is not Severity.UNSAFE
+        and (finding.severity is not Severity.CANNOT_TELL or finding.code in accept)
+        for finding in diagnosis.findings
+    )

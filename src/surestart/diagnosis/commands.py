@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,16 @@ class Commands:
     def _environment(self) -> str:
         named = f" -e {shlex.quote(self.environment)}" if self.environment else ""
         return f"{named} {self.options}".rstrip()
+
+
+def program() -> str:
+    """`surestart`, or where it lies when the shell would not find it by that name, as under `make run`."""
+    import shutil
+
+    if shutil.which("surestart"):
+        return "surestart"
+    script = Path(sys.executable).with_name("surestart")
+    if not script.exists():
+        return f"{shlex.quote(sys.executable)} -m surestart"
+    here = Path.cwd()
+    return shlex.quote(str(script.relative_to(here) if script.is_relative_to(here) else script))

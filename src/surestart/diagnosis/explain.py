@@ -51,8 +51,9 @@ class Answer:
         return bool(self.matches)
 
 
-def explain(text: str, stage: str = "", environment: str = "") -> Answer:
-    """Never raises for what the text holds."""
+def explain(text: str, stage: str = "", environment: str = "", options: str = "") -> Answer:
+    """Never raises for what the text holds. options: --root and --set for the commands, quoted already."""
+    place = f"-e {shlex.quote(environment)} {options}".strip() if environment else options
     text = condense(text[-MAX_TEXT:])
     entries = all_explanations()
     by_name = {entry.name: entry for entry in entries}
@@ -71,7 +72,7 @@ def explain(text: str, stage: str = "", environment: str = "") -> Answer:
     stage = stage or _stage_of(text)
     ordered = sorted(found, key=lambda name: (by_name[name].wrapper, -name.count("."), _rank(entries, name)))
     ordered = [name for name in ordered if not _is_covered(name, ordered)]
-    matches = tuple(Match(by_name[name], _command(by_name[name], stage, environment), found[name]) for name in ordered)
+    matches = tuple(Match(by_name[name], _command(by_name[name], stage, place), found[name]) for name in ordered)
     return Answer(matches, () if matches else _nearest(text, entries), _facts(text))
 
 
@@ -124,12 +125,12 @@ def _rank(entries: tuple[Explanation, ...], name: str) -> int:
     return next(index for index, entry in enumerate(entries) if entry.name == name)
 
 
-def _command(entry: Explanation, stage: str, environment: str) -> str:
+def _command(entry: Explanation, stage: str, place: str) -> str:
     shown = shlex.quote(stage) if stage else PLACEHOLDER
     if not stage and entry.command in (DOCTOR, HISTORY):
         shown = ""  # these two also speak of all stages at once
     command = entry.command.replace("{stage}", shown).rstrip()
-    return f"{command} -e {shlex.quote(environment)}" if environment and "{stage}" in entry.command else command
+    return f"{command} {place}" if place and "{stage}" in entry.command else command
 
 
 def _stage_of(text: str) -> str:

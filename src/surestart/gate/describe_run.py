@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.environment import Environment, environment_from_settings
+from surestart.environment import DEFAULT_ROOTS, Environment, environment_from_settings
 from surestart.registry.checkpoint_place import checkpoint_place
 from surestart.registry.process_facts import read_process_facts
 from surestart.registry.run_record import RunRecord
@@ -47,14 +47,28 @@ def describe_run(spark: SparkSession, environment: Environment, stage: Stage) ->
 
 def options_of(environment: Environment) -> str:
     """What a command needs beside --env to speak of the same place."""
-    if not environment.root:
-        return f"--set catalog={shlex.quote(environment.catalog)} --set schema={shlex.quote(environment.schema)}"
-    usual = environment_from_settings(environment.name, environment.pipeline, {}, environ={"SURESTART_ROOT": "/-"})
-    own = str(Path.cwd() / ".surestart" / environment.name)
-    parts = [] if environment.root == own else [f"--root {shlex.quote(environment.root)}"]
-    if environment.checkpoint_root != usual.checkpoint_root.replace("/-", environment.root, 1):
-        parts.append(f"--set checkpoint_root={shlex.quote(environment.checkpoint_root)}")
+    if environment.root:
+        usual = {"root": environment.root}
+        # What a command without a root means, when it is typed in the same folder.
+        own = environment.name in DEFAULT_ROOTS and environment.root == str(
+            Path.cwd() / ".surestart" / environment.name
+        )
+        parts = [] if own else [f"--root {shlex.quote(environment.root)}"]
+    else:
+        usual = {"catalog": environment.catalog, "schema": environment.schema}
+        parts = [f"--set {key}={shlex.quote(value)}" for key, value in usual.items()]
+    there = environment_from_settings(environment.name, environment.pipeline, usual, environ={})
+    parts += [
+        f"--set {key}={shlex.quote(getattr(environment, key))}"
+        for key in ("checkpoint_root", "landing")
+        if getattr(environment, key) and getattr(environment, key) != getattr(there, key)
+    ]
     return " ".join(parts)
+
+
+def named(environment: Environment) -> str:
+    """-e and what else a command needs to speak of this environment."""
+    return f"-e {environment.name} {options_of(environment)}".rstrip()
 
 
 def now_ms() -> int:

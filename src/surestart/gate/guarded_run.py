@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.diagnosis.diagnose import Diagnosis
 from surestart.environment import Environment
 from surestart.errors import SurestartError
-from surestart.gate.describe_run import now_ms
+from surestart.gate.describe_run import named, now_ms
 from surestart.gate.identities import read_sink_ids, read_source_ids
 from surestart.registry.claim_file import HeldClaim
 from surestart.registry.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
@@ -158,7 +158,7 @@ def _not_written(stage: str, environment: Environment, problem: Exception) -> Su
         f"the run of {stage} is not in the history: {_first_line(problem)}",
         meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The next start knows "
         "less of this one.",
-        next=f"surestart history {stage} -e {environment.name}",
+        next=f"surestart history {stage} {named(environment)}",
         do_not="run the stage again for the sake of the history.",
         code="HistoryNotWritten",
     )

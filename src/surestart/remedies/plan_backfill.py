@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
+from surestart.gate.describe_run import named
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
@@ -85,7 +86,7 @@ def plan_backfill(
         raise CannotTell(
             f"what {link.query} lacks cannot be told: {count.problem}",
             meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
-            next=f"surestart verify -e {environment.name}",
+            next=f"surestart verify {named(environment)}",
             code="GapsUnknown",
         )
     wanted = narrow(count.gaps, ranges)
@@ -139,7 +140,7 @@ def _refuse_unread_begin(spark: SparkSession, environment: Environment, chain: C
             raise Refused(
                 f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
                 meaning="Rows that are written below its marks now would be left out by it. Nothing was planned.",
-                next=f"surestart run {link.name} -e {environment.name}",
+                next=f"surestart run {link.name} {named(environment)}",
                 code="BeginNotReached",
             )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
+from surestart.gate.describe_run import named
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.beside import BESIDE
@@ -109,7 +110,7 @@ def read_jobs_now(run: Running, *, as_planned: bool = True) -> StoppedJobs:
         raise Refused(
             f"the plan is stale: {'; '.join(moves)}",
             meaning="It would stop other jobs than those that start its stages. Nothing was changed.",
-            next=f"surestart plan {run.plan.remedy} {run.plan.stage} -e {run.environment.name} -o plan.json",
+            next=f"surestart plan {run.plan.remedy} {run.plan.stage} {named(run.environment)} -o plan.json",
             do_not="edit the plan to fit.",
             code="PlanStale",
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.failpoints import reach
+from surestart.gate.describe_run import named
 from surestart.remedies.claiming import claimed, refuse_rivals
 from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs, stop_jobs
 from surestart.remedies.journal import (
@@ -194,7 +195,7 @@ def _refused(run: Running, verb: str, state: str, problem: SurestartError) -> Su
         jobs = "The jobs stay paused, as they were before this call."
     else:
         jobs = "The jobs are set as they were."
-    anew = f"surestart plan {plan.remedy} {plan.stage} -e {run.environment.name} -o plan.json"
+    anew = f"surestart plan {plan.remedy} {plan.stage} {named(run.environment)} -o plan.json"
     then = anew if state == WITHDRAWN else again(run, verb)
     first = problem.next.partition("#")[0].strip()
     return kind(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.deltalog import read_active_files, read_delta_log
 from surestart.deltalog.listing import NoDeltaLog
-from surestart.environment import Table
+from surestart.environment import Environment, Table
 from surestart.errors import Refused
+from surestart.gate.describe_run import named
 from surestart.remedies.chain import Chain, Link
 from surestart.remedies.database_facts import as_database_world
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
@@ -141,7 +142,7 @@ def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
             f"the plan is stale: {shown}",
             meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
             "Nothing was changed.",
-            next=f"surestart plan {plan.remedy} {plan.stage} -e {plan.environment['name']} -o plan.json",
+            next=f"surestart plan {plan.remedy} {plan.stage} {named(Environment(**plan.environment))} -o plan.json",
             do_not="edit the plan to fit.",
             code="PlanStale",
         )
