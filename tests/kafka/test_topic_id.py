@@ -36,6 +36,8 @@ def test_a_first_run_that_was_killed_has_recorded_its_topic_and_the_next_one_jus
     killed = subprocess.run(
         [sys.executable, "-m", "surestart", "run", "raw-ingest", "--no-count", "--root", environment.root, *given],
         env={**os.environ, "SURESTART_FAILPOINT": "append.after_commit"},
+        # The failpoint kills the whole process group: the driver with its JVM.
+        start_new_session=True,
         capture_output=True,
         text=True,
         timeout=240,
