@@ -88,7 +88,7 @@ LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-f
 
 # A broker whose folder is gone is found by nobody and goes on; so it ends first, or nothing is removed.
 BROKER := .surestart/kafka/broker.json
-clean: $(if $(wildcard $(BROKER)),$(STAMP)) ## remove local data (.surestart), not the environment
+clean: ## remove local data (.surestart), not the environment
 	@[ ! -e $(BROKER) ] || $(BIN)/surestart kafka stop --delete-topics
 	rm -rf .surestart
 
