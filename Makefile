@@ -76,7 +76,7 @@ test-cluster: setup ## the pipeline on a standalone master with two workers
 kafka: setup ## start a local Kafka broker on 127.0.0.1 (make kafka-stop ends it)
 	@$(BIN)/surestart kafka start
 
-kafka-stop: $(STAMP)
+kafka-stop: $(STAMP) ## stop the local Kafka broker; its topics are kept
 	@$(BIN)/surestart kafka stop
 
 java: $(VENV)/.uv/bin/uv ## install a Java runtime into .venv, for machines without Java 17 or 21
@@ -90,7 +90,10 @@ lock: $(VENV)/.uv/bin/uv ## resolve the dependencies again
 # Names, versions and hashes only: a lock must not name the registry it was resolved from.
 LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 
+# A broker whose folder is gone is found by nobody and goes on; so it ends first, or nothing is removed.
+BROKER := .surestart/kafka/broker.json
 clean: ## remove local data (.surestart), not the environment
+	@[ ! -e $(BROKER) ] || $(BIN)/surestart kafka stop --delete-topics
 	rm -rf .surestart
 
 $(UV):

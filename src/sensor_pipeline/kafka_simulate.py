@@ -20,8 +20,9 @@ from typing import Any
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
 from sensor_pipeline.tally import Position
 from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.sources.kafka_admin import import_client
 from surestart.sources.kafka_evidence import read_kafka_evidence
-from surestart.sources.kafka_security import SecretPlace, client_settings
+from surestart.sources.kafka_security import SecretPlace, client_settings, refused_settings
 
 _PER_TRANSACTION = 5000
 _SECONDS = 30
@@ -40,15 +41,19 @@ def write_topic(
     timeout_seconds: float = _SECONDS,
 ) -> Truth:
     """`readings` more records are in the topic, made if there was none, and the truth file counts them."""
+    import_client()
     from confluent_kafka import KafkaException, Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     wanted = simulation or Simulation()
     before = _begin(truth_path, wanted)
-    secrets = client_settings((security or SecretPlace()).read())
-    common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **secrets}
-    admin = AdminClient(common)
+    place = security or SecretPlace()
+    common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, **client_settings(place.read())}
+    try:
+        admin = AdminClient(common)
+    except KafkaException as problem:
+        raise refused_settings(problem, place) from None
     try:
         if topic not in admin.list_topics(timeout=timeout_seconds).topics:
             admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout_seconds)
@@ -59,7 +64,10 @@ def write_topic(
         settings["transactional.id"] = f"sensor-simulator-{topic}"
     producer = Producer(settings)
     if transactional:
-        producer.init_transactions(timeout_seconds)
+        try:
+            producer.init_transactions(timeout_seconds)
+        except KafkaException as problem:
+            raise _unreachable(bootstrap, problem, timeout_seconds) from None
     kinds, first, end = Counter(dict(before.kinds)), before.records, before.records + readings
     while first < end:
         count = min(_PER_TRANSACTION, end - first)
@@ -90,20 +98,24 @@ def read_topic(
     bootstrap: str, topic: str, security: SecretPlace | None = None
 ) -> Iterator[tuple[Position, bytes | None]]:
     """Every committed record that the topic holds now, with its position. Joins no group and creates no topic."""
+    import_client()
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "surestart-count",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-            "log_level": 0,
-            **client_settings((security or SecretPlace()).read()),
-        }
-    )
+    place = security or SecretPlace()
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "surestart-count",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "allow.auto.create.topics": False,
+        "log_level": 0,
+        **client_settings(place.read()),
+    }
+    try:
+        consumer = Consumer(settings)
+    except KafkaException as refusal:
+        raise refused_settings(refusal, place) from None
     try:
         found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
         waiting = set(found.partitions)
@@ -150,6 +162,20 @@ def read_begins(bootstrap: str, topic: str, security: SecretPlace | None = None)
 def _send(
     producer: Any, topic: str, messages: list[tuple[bytes, bytes]], transactional: bool, commit: bool = True
 ) -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        _deliver(producer, topic, messages, transactional, commit)
+    except KafkaException as problem:
+        raise CannotTell(
+            f"{len(messages)} records were not sent to {topic!r} for certain: {problem.args[0].str()}",
+            meaning="The truth file does not count them. What did arrive stands in the topic.",
+            next="surestart kafka status",
+            code="KafkaNotDelivered",
+        ) from None
+
+
+def _deliver(producer: Any, topic: str, messages: list[tuple[bytes, bytes]], transactional: bool, commit: bool) -> None:
     failed: list[str] = []
 
     def delivered(problem: Any, message: Any) -> None:
@@ -200,6 +226,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--plain", action="store_true", help="without transactions")
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--devices", type=int, default=200)
+    parser.add_argument("--timeout", type=float, default=_SECONDS, help=f"seconds for an answer (default {_SECONDS})")
     parser.add_argument("--root", default=".surestart/local-kafka", help="where the truth file is kept")
     args = parser.parse_args(argv)
     try:
@@ -211,6 +238,7 @@ def main(argv: list[str] | None = None) -> int:
             simulation=Simulation(args.seed, args.devices),
             partitions=args.partitions,
             transactional=not args.plain,
+            timeout_seconds=args.timeout,
         )
     except SurestartError as error:
         sys.stderr.write(f"{error}\n")

@@ -9,7 +9,6 @@ the notebook's own session is asked (DESCRIBE HISTORY).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -106,28 +105,13 @@ def _explore_path(path: str, sink: str) -> Exploration:
 
 
 def _explore_stages(pipeline: Pipeline, settings: Mapping[str, str], spark: SparkSession | None) -> Exploration:
+    from surestart.commands.stage_answers import ask_stages
     from surestart.diagnosis.ask_ends import read_ends
-    from surestart.diagnosis.ask_stages import ask_stage
-    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_sources_by_session
     from surestart.report.stages_html import render_stages_html
 
     environment = environment_from_settings(settings["environment"], pipeline.name, settings)
-    now = int(time.time() * 1000)
     stages = _choose(pipeline, settings)
-    diagnoses = []
-    for stage in stages:
-        declaration = stage.declare(environment)
-        hidden_sinks = [one for one in declaration.sinks if not one.path]
-        hidden_sources = [one for one in declaration.sources if not one.path]
-        diagnoses.append(
-            ask_stage(
-                environment,
-                stage,
-                now=now,
-                sinks=read_sinks_by_session(spark, hidden_sinks) if spark is not None else None,
-                sources=read_sources_by_session(spark, hidden_sources) if spark is not None else None,
-            )
-        )
+    diagnoses = ask_stages(environment, stages, session=spark)
     ends = [read_ends(stage, diagnosis) for stage, diagnosis in zip(stages, diagnoses, strict=True)]
     return Exploration(
         render_stages_html(environment, diagnoses, ends=ends),

@@ -32,6 +32,7 @@ from surestart.running_query import (
 from surestart.session import applied, stream_session
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sources.kafka_mirror import mirrored
+from surestart.sources.secrets_unsaid import SecretsUnsaid
 from surestart.stage import Stage
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def run_stage(
     findings that cannot be decided by evidence and that somebody has looked at.
     """
     gate = pass_gate(spark, environment, stage, accept=accept, warn=warn)
-    with gate as guarded, mirrored(environment, stage) as mirror:
+    with SecretsUnsaid(stage.source), gate as guarded, mirrored(environment, stage) as mirror:
 
         def count(progress: BatchProgress) -> None:
             guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
@@ -89,7 +90,7 @@ def run_ungated(
     on_start: Callable[[str], object] = lambda query_id: None,
 ) -> StageRun:
     """As `run_stage`, without gate, claim and history: what Spark alone does. For tests and measurements."""
-    with applied(spark, pairs(EVERYWHERE)):
+    with SecretsUnsaid(stage.source), applied(spark, pairs(EVERYWHERE)):
         running = start_query(spark, environment, stage, trigger=trigger, on_progress=on_progress)
         try:
             with deferred_interrupt() as interrupt:
@@ -172,6 +173,21 @@ class _Member:
         warn: Callable[[SurestartError], object],
     ) -> None:
         try:
+            self._start(spark, environment, trigger, on_progress, accept, warn)
+        except BaseException as failure:
+            self.failure = failure
+            raise
+
+    def _start(
+        self,
+        spark: SparkSession,
+        environment: Environment,
+        trigger: Trigger,
+        on_progress: Callable[[BatchProgress], object],
+        accept: Sequence[str],
+        warn: Callable[[SurestartError], object],
+    ) -> None:
+        with SecretsUnsaid(self.stage.source):
             session = self._session.enter_context(stream_session(spark))
             guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
             mirror = self._holds.enter_context(mirrored(environment, self.stage))
@@ -185,14 +201,12 @@ class _Member:
             stage = after_remedy(session, environment, self.stage)
             self.running = start_query(session, environment, stage, trigger=trigger, on_progress=count)
             guarded.started(self.running.query_id)
-        except BaseException as failure:
-            self.failure = failure
-            raise
 
     def poll(self, seconds: float, open_ended: bool) -> bool:
         assert self.running is not None
         try:
-            ended = self.running.poll(seconds)
+            with SecretsUnsaid(self.stage.source):
+                ended = self.running.poll(seconds)
             if ended and open_ended:
                 raise _stopped_by_somebody(self.running)
         except BaseException as failure:

@@ -15,11 +15,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from surestart.checkpoint.snapshot import read_checkpoint
+from surestart.diagnosis.commands import Commands
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
-from surestart.gate.describe_run import named
+from surestart.gate.describe_run import named, options_of
 from surestart.sinks.receipts import ReceiptReader
-from surestart.stage import BatchContext, Stage
+from surestart.stage import BatchContext, Source, Stage
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -129,7 +130,7 @@ def start_query(
         if isinstance(problem, PySparkException):
             raise _not_started(context, problem) from problem
         raise
-    return RunningQuery(query, context, receipts, on_progress, began)
+    return RunningQuery(query, context, receipts, on_progress, began, stage.source)
 
 
 @dataclass
@@ -139,6 +140,7 @@ class RunningQuery:
     receipts: ReceiptReader
     on_progress: Callable[[BatchProgress], object]
     began: float
+    source: Source
     # Only totals and the newest batch are kept: a stream may run for months.
     _batches: int = 0
     _total: int = 0
@@ -162,7 +164,7 @@ class RunningQuery:
             ended = self.query.awaitTermination(seconds)  # type: ignore[arg-type]
         except StreamingQueryException as failure:
             self._report()
-            raise _failed(self.context, failure) from failure
+            raise self._explain(failure) from failure
         self._report()
         return bool(ended)
 
@@ -183,6 +185,13 @@ class RunningQuery:
             replayed=self._replayed,
             query=self.context.query,
         )
+
+    def _explain(self, failure: Exception) -> SurestartError:
+        from surestart.sources.kafka_loss import with_lost_positions
+
+        error, environment = _failed(self.context, failure), self.context.environment
+        commands = Commands(self.context.stage, environment.name, options_of(environment))
+        return with_lost_positions(error, str(failure), self.source, self.context.checkpoint, commands)
 
     def _report(self) -> None:
         # Progress first: a batch that it calls finished has its receipt by then.

@@ -10,13 +10,15 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sensor_pipeline.records import RAW_COLUMNS
 from sensor_pipeline.stages import build_stages
+from surestart.declaration import SinkDeclaration
 from surestart.deltalog import read_delta_log, read_history
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_REFUSED, CannotTell, Refused, SurestartError
@@ -31,6 +33,7 @@ from surestart.runner import processing_time, run_stage
 from surestart.running_query import start_query
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
+from surestart.sinks.delta_append import DeltaAppend
 from surestart.stage import Stage
 from tests.foundation.rows import account, land
 from tests.gate.tree_bytes import bytes_of
@@ -243,6 +246,33 @@ def test_a_history_that_cannot_be_written_does_not_fail_the_stream(
     land(stood, 10)
     run_stage(spark, stood, RAW)
     assert [run.rows for run in read_runs(stood)] == [10, 10]
+
+
+@dataclass(frozen=True)
+class Unreadable(DeltaAppend):
+    """A sink that cannot be asked any more once its stage has written, a revoked right for example."""
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        if (Path(environment.root) / "revoked").exists():
+            raise PermissionError("may not read it any more")
+        return DeltaAppend.declare(self, environment)
+
+
+def test_what_cannot_be_read_at_the_end_of_a_run_does_not_fail_the_stream(
+    spark: Any, stood: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    revoked = Path(stood.root) / "revoked"
+    land(stood, 10)
+    stage = replace(RAW, sink=Unreadable("sensor_raw", RAW_COLUMNS))
+
+    assert run_stage(spark, stood, stage, on_progress=lambda progress: revoked.touch()).rows == 10
+
+    assert "may not read it any more" in capsys.readouterr().err
+    assert not {"raw: lost", "raw: duplicated"} & account(stood).faults.keys()
+    revoked.unlink()
+    land(stood, 10)
+    run_stage(spark, stood, RAW)
+    assert [run.rows for run in read_runs(stood)] == [20, 10, 10]
 
 
 def test_of_two_claims_by_row_exactly_one_owns_the_query(spark: Any, stood: Environment) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -25,7 +27,20 @@ from surestart.stage import Stage
 # The password that must be found nowhere.
 CANARY = "canary-pa55;w0rd-5up3r"
 
-Rows = Counter  # of (partition, offset, payload)
+Rows = Counter  # of Record
+
+
+class Record(NamedTuple):
+    """A record with all that the broker keeps of it; timestamp in ms."""
+
+    partition: int
+    offset: int
+    payload: bytes | None
+    key: bytes | None
+    topic: str
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...]
+
 
 # The class behind kafka-consumer-groups.sh.
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -71,12 +86,16 @@ class KafkaClient:
         return stored
 
     def produce_with(self, producer, topic: str, payloads, partitions: int, stored: Rows) -> None:
-        def delivered(error, message) -> None:
+        def delivered(headers, error, message) -> None:
             assert error is None, error
-            stored[(message.partition(), message.offset(), message.value())] += 1
+            place = (message.partition(), message.offset(), message.value(), message.key(), message.topic())
+            stored[Record(*place, message.timestamp()[1], headers)] += 1
 
         for number, payload in enumerate(payloads):
-            producer.produce(topic, payload, key=b"k", partition=number % partitions, on_delivery=delivered)
+            # Of two kinds, so that a row that got another record's is seen.
+            key, headers = f"k{number % 7}".encode(), (("number", str(number).encode()), ("empty", None))
+            where = {"key": key, "headers": list(headers), "partition": number % partitions}
+            producer.produce(topic, payload, **where, on_delivery=partial(delivered, headers))
             producer.poll(0)
 
 
@@ -99,5 +118,18 @@ def raw_stage(source: KafkaSource) -> Stage:
 def raw_rows(spark, environment) -> Rows:
     table = spark.read.format("delta").load(environment.table("sensor_raw").path)
     return Counter(
-        (row.partition, row.offset, None if row.payload is None else bytes(row.payload)) for row in table.collect()
+        Record(
+            row.partition,
+            row.offset,
+            _bytes(row.payload),
+            _bytes(row.key),
+            row.source,
+            row.ms,
+            tuple((header.key, _bytes(header.value)) for header in row.headers or ()),
+        )
+        for row in table.selectExpr("*", "unix_millis(source_time) AS ms").collect()
     )
+
+
+def _bytes(value) -> bytes | None:
+    return None if value is None else bytes(value)

@@ -13,6 +13,7 @@ import traceback
 
 from kafka_client import raw_rows, raw_stage
 
+from surestart.cli import main
 from surestart.environment import environment_from_settings
 from surestart.runner import run_stage
 from surestart.session import local_session
@@ -39,6 +40,16 @@ try:
     frame.select("no_such_column")
 except Exception:  # noqa: BLE001  Whatever it is, it is printed whole.
     traceback.print_exc()
+settings = [part for pair in (f"bootstrap={bootstrap}", f"topic={topic}", "source=kafka") for part in ("--set", pair)]
+place = ["raw-ingest", "-e", "local", "--root", root, *settings]
+for arguments in (
+    ["doctor", *place, "--json", "--html", f"{root}/doctor.html", "--bundle", f"{root}/bundle"],
+    ["doctor", *place],
+    ["plan", "reset", *place, "-o", f"{root}/plan.json", "--html", f"{root}/plan.html", "--jobs", "none"],
+    ["plan", "reset", *place, "--json", "--jobs", "none"],
+    ["history", *place[:5]],
+):
+    print("COMMAND", arguments[0], "ENDED", main(arguments))
 os.environ["SURESTART_KAFKA_SASL_PASSWORD"] = os.environ["WRONG"]
 
 
@@ -47,7 +58,11 @@ def stream() -> None:
     writer.option("checkpointLocation", f"{root}/refused").trigger(availableNow=True).start().awaitTermination()
 
 
-for attempt in (stream, lambda: read_kafka_evidence(bootstrap, topic, source.security, timeout_seconds=5)):
+def gated() -> None:
+    run_stage(spark, environment, stage)
+
+
+for attempt in (stream, gated, lambda: read_kafka_evidence(bootstrap, topic, source.security, timeout_seconds=5)):
     try:
         attempt()
         print("SUCCEEDED")

@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from kafka_client import KafkaClient, payloads
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
@@ -26,6 +27,10 @@ def ask(
 ) -> tuple[Finding, ...]:
     """The doctor's answer for a checkpoint whose next offsets in `topic` are these."""
     place = write_checkpoint(folder / "ck", planned=3, committed=3, offset=json.dumps({topic: offsets}))
+    return ask_of(broker, topic, place, recorded, now)
+
+
+def ask_of(broker, topic: str, place: Path, recorded: str = "", now: int = PLANNED_AT) -> tuple[Finding, ...]:
     source = KafkaSource(broker.bootstrap, topic)
     commands = Commands("ingest", "prod")
     declared = SourceDeclaration("kafka", topic)
@@ -56,6 +61,59 @@ def test_records_deleted_before_they_were_read_are_looked_at_three_times_and_ref
     assert f"{topic}-0: 4 from 3" in found.evidence
     assert found.evidence.endswith("(the same in 3 samples)")
     assert found.next == "surestart plan reset ingest -e prod -o plan.json"
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_batch_in_flight_whose_first_records_were_deleted_refuses_the_start(
+    broker, client: KafkaClient, topic: str, tmp_path: Path, batch: int
+) -> None:
+    """It reads 20 to 30 again. Batch 0 begins where the source's own note says."""
+    client.create(topic, 2)
+    client.produce(topic, payloads(80))
+    client.delete_records(topic, {0: 28})
+    folder = write_checkpoint(tmp_path / "ck", planned=batch, committed=batch - 1 if batch else None)
+    starts, ends = json.dumps({topic: {"0": 20, "1": 20}}), json.dumps({topic: {"0": 30, "1": 30}})
+    head = (folder / "offsets/0").read_text().splitlines()[:2]
+    for number, offsets in enumerate((starts, ends) if batch else (ends,)):
+        (folder / f"offsets/{number}").write_text("\n".join([*head, offsets]))
+    (folder / "sources/0").mkdir(parents=True)
+    (folder / "sources/0/0").write_text("\0v1\n" + (json.dumps({topic: {"0": 0, "1": 0}}) if batch else starts))
+    (found,) = ask_of(broker, topic, folder, topic_id(broker, topic))
+    assert (found.code, found.severity) == ("KAFKA_RECORDS_LOST", Severity.UNSAFE)
+    assert f"8 offsets in 1 partition(s) were deleted before they were read: {topic}-0: 8 from 20" in found.evidence
+
+    # Once it is committed they have been read.
+    (folder / f"commits/{batch}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert ask_of(broker, topic, folder, topic_id(broker, topic)) == ()
+
+
+def test_a_reading_that_was_begun_without_a_batch_begins_at_its_own_note(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    """Killed between the source's note and the first plan: where reading begins is settled, and of which topic."""
+    client.create(topic, 1)
+    client.produce(topic, payloads(10), partitions=1)
+    folder = write_checkpoint(tmp_path / "ck", planned=None, committed=None)
+    (folder / "sources/0").mkdir(parents=True)
+    (folder / "sources/0/0").write_text("\0v1\n" + json.dumps({topic: {"0": 4}}))
+    assert ask_of(broker, topic, folder, topic_id(broker, topic)) == ()
+    (replaced,) = ask_of(broker, topic, folder, "another-id")
+    assert replaced.code == "KAFKA_TOPIC_REPLACED"
+    client.delete_records(topic, {0: 6})
+    (lost,) = ask_of(broker, topic, folder, topic_id(broker, topic))
+    assert f"{topic}-0: 2 from 4" in lost.evidence
+
+
+def test_a_new_partition_whose_first_records_were_deleted_refuses_the_start(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 1)
+    client.add_partitions(topic, 2)
+    client.produce(topic, payloads(20))
+    client.delete_records(topic, {1: 5})
+    (found,) = ask(broker, topic, tmp_path, {"0": 10}, topic_id(broker, topic))
+    assert (found.code, found.severity) == ("KAFKA_RECORDS_LOST", Severity.UNSAFE)
+    assert f"{topic}-1: 5 from 0" in found.evidence
 
 
 def test_a_topic_made_again_with_fewer_partitions_is_told_by_its_id_and_by_them(

@@ -128,3 +128,40 @@ def test_both_limits_or_two_values_of_one_are_refused():
         reader_options(True, {"maxFilesPerTrigger": "1", "maxBytesPerTrigger": "1m"})
     with pytest.raises(UsageError, match="two values"):
         reader_options(False, {"maxFilesPerTrigger": "1", "cloudFiles.maxFilesPerTrigger": "2"})
+
+
+class Recorder:
+    """In the place of `spark.readStream`, which knows cloudFiles on Databricks only: keeps what it is asked for, in the
+    order of the calls. Each call returns the recorder, as Spark's reader does."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self.readStream = self
+
+    def __getattr__(self, name: str):
+        def call(*arguments: object) -> Recorder:
+            self.asked.append((name, *arguments))
+            return self
+
+        return call
+
+
+def test_on_databricks_the_reader_is_auto_loader_with_a_fixed_schema_and_the_same_columns():
+    recorder = Recorder()
+    file_stream(recorder, "/Volumes/main/sensor/landing", on_databricks=True, options={"maxFilesPerTrigger": "20"})
+
+    by_call = {name: rest for name, *rest in recorder.asked if name != "option"}
+    options = {name: value for call, name, value in (one for one in recorder.asked if one[0] == "option")}
+    assert by_call == {
+        "schema": ["path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"],
+        "format": ["cloudFiles"],
+        "load": ["/Volumes/main/sensor/landing"],
+        "select": ["path", "modificationTime", "content"],
+    }
+    assert options == {
+        "cloudFiles.format": "binaryFile",
+        "cloudFiles.useStrictGlobber": "true",
+        "cloudFiles.maxFilesPerTrigger": "20",
+    }
+    # A schema or an option after load would count for nothing.
+    assert [call for call, *_ in recorder.asked][-2:] == ["load", "select"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
@@ -14,7 +16,7 @@ from surestart.errors import EXIT_CANNOT_TELL, CannotTell
 from surestart.local.kafka_configuration import free_ports
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import KafkaEvidence, PartitionEvidence, measure_lag, read_kafka_evidence
-from surestart.sources.kafka_findings import check_positions, inspect_kafka_start
+from surestart.sources.kafka_findings import check_positions, check_topic_identity, inspect_kafka_start
 
 
 def test_asking_about_a_missing_topic_does_not_create_it(broker, client, topic):
@@ -46,6 +48,9 @@ def test_offsets_retention_and_open_transactions_are_as_the_broker_has_them(brok
     found = check_positions(evidence, {0: 10, 1: 10})
     assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_TRANSACTION_OPEN", Severity.INFO)]
     assert found[0].evidence.startswith("4 offsets in 1 partition(s)")
+    # The command that the finding names, run by the same class as kafka-transactions.sh.
+    asked = broker.run_tool("org.apache.kafka.tools.TransactionsCommand", *found[0].next.split()[1:])
+    assert (asked.returncode, asked.stdout.split()[:2]) == (0, ["Topic", "Partition"]), asked
     producer.commit_transaction(60)
     # The broker writes its marker a moment later; it takes an offset of its own.
     deadline = time.monotonic() + 30
@@ -74,6 +79,43 @@ def test_lag_counts_what_is_unread_lost_and_beyond_the_end():
         "KAFKA_PARTITIONS_GONE",
         "KAFKA_TRANSACTION_OPEN",
     ]
+
+
+def test_a_partition_that_an_existing_checkpoint_does_not_know_is_read_from_zero():
+    """Spark stops where it begins elsewhere: ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO."""
+    evidence = _evidence(PartitionEvidence(0, 0, 20, 20), PartitionEvidence(1, 500, 520, 520))
+    (found,) = check_positions(evidence, {0: 20})
+    assert (found.code, found.severity) == ("KAFKA_RECORDS_LOST", Severity.UNSAFE)
+    assert "500 offsets in 1 partition(s) were deleted before they were read: t-1: 500 from 0" in found.evidence
+    # A new checkpoint begins where the topic does.
+    assert check_positions(evidence, {}) == ()
+
+
+def test_a_batch_in_flight_is_lost_by_its_start_and_beyond_by_its_end():
+    evidence = _evidence(PartitionEvidence(0, 28, 40, 40), PartitionEvidence(1, 0, 25, 25))
+    found = check_positions(evidence, {0: 20, 1: 20}, ends={0: 30, 1: 30})
+    assert [finding.code for finding in found] == ["KAFKA_RECORDS_LOST", "KAFKA_OFFSETS_BEYOND_END"]
+    assert "8 offsets in 1 partition(s) were deleted before they were read: t-0: 8 from 20" in found[0].evidence
+    assert "t-1: 5 past its end" in found[1].evidence
+    # A partition that was new in that batch, and is gone.
+    (gone,) = check_positions(evidence, {0: 28, 1: 0}, ends={0: 30, 1: 10, 2: 3})
+    assert (gone.code, gone.evidence[-1]) == ("KAFKA_PARTITIONS_GONE", "2")
+
+
+def test_a_cluster_that_tells_no_topic_ids_is_cannot_tell_at_every_start():
+    nameless = replace(_evidence(PartitionEvidence(0, 0, 5, 5)), topic_id="")
+    assert nameless.exists
+    for recorded in ("", "id"):
+        (found,) = check_topic_identity(recorded, nameless)
+        assert (found.code, found.severity) == ("KAFKA_TOPIC_ID_UNKNOWN", Severity.CANNOT_TELL)
+
+
+def test_without_the_client_nothing_can_be_told_and_the_finding_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    (found,) = inspect_kafka_start(KafkaSource("127.0.0.1:1", "sensor"), read_checkpoint(str(tmp_path)))
+    assert (found.code, found.severity) == ("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL)
+    assert "pip install 'surestart[kafka]'" in found.next
+    assert "start gate" in found.meaning
 
 
 def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_silence(tmp_path):

@@ -70,7 +70,7 @@ def test_partitions_added_while_running_are_read_from_their_first_record(spark, 
 
     _run_until(spark, environment, KafkaSource(broker.bootstrap, topic), 50, grow)
     assert raw_rows(spark, environment) == stored
-    assert {partition for partition, _, _ in stored} == {0, 1, 2, 3}
+    assert {row.partition for row in stored} == {0, 1, 2, 3}
 
 
 def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark, environment, broker, client, topic):
@@ -105,6 +105,34 @@ def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark
         f"Could not read records in offset [10, 30) for topic partition {topic}-{one}" in cause for one in (0, 1)
     )
     assert raw_rows(spark, environment) == before
+
+
+def test_records_deleted_while_the_query_runs_are_counted_by_partition(spark, environment, broker, client, topic):
+    client.create(topic, partitions=1)
+    client.produce(topic, payloads(10), partitions=1)
+    ends = [10]
+
+    def delete_what_has_just_come(progress) -> None:
+        # The query may be quicker and read all of it; then there is a next time.
+        ends.append(ends[-1] + 30)
+        client.produce(topic, payloads(30), partitions=1)
+        client.delete_records(topic, {0: ends[-1] - 5})
+
+    stage = raw_stage(KafkaSource(broker.bootstrap, topic))
+    with pytest.raises(SurestartError) as stopped:
+        run_stage(
+            spark, environment, stage, trigger=processing_time("1 seconds"), on_progress=delete_what_has_just_come
+        )
+
+    assert "KAFKA_RECORDS_LOST: 25 offsets in 1 partition(s) were deleted" in stopped.value.what
+    assert f"{topic}-0: 25 from {ends[-2]}" in stopped.value.what
+    assert stopped.value.next.startswith("surestart plan reset raw-ingest")
+    assert "failOnDataLoss" in stopped.value.do_not
+    # The next start says the same of the batch in flight.
+    with pytest.raises(Refused) as refused:
+        run_stage(spark, environment, stage)
+    assert refused.value.code == "KAFKA_RECORDS_LOST"
+    assert f"{topic}-0: 25 from {ends[-2]}" in refused.value.what
 
 
 def test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_nothing(

@@ -33,7 +33,10 @@ def test_a_group_moved_by_anyone_does_not_move_the_stage(spark, environment, bro
     client.create(topic, partitions=1)
     stored = client.produce(topic, payloads(10), partitions=1)
     group = mirror_group(environment, "raw-ingest")
-    KafkaMirror(broker.bootstrap, group)(_report(topic, {"0": 7}))
+    mirror = KafkaMirror(broker.bootstrap, group)
+    mirror(_report(topic, {"0": 7}))
+    mirror.close(30)
+    assert described(broker, group, topic) == {0: (7, 10, 3)}
     stage = raw_stage(KafkaSource(broker.bootstrap, topic))
     run_stage(spark, environment, stage)
     assert raw_rows(spark, environment) == stored

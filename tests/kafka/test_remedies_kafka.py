@@ -136,7 +136,7 @@ def test_records_that_left_the_topic_stay_or_go_as_the_plan_has_said(stood) -> N
     stood.apply(accepted)
     stood.more()
     assert stood.run() == 45
-    gone = {(partition, offset) for partition, offset, _ in stood.stored if partition == 0 and offset < 5}
+    gone = {row[:2] for row in stood.stored if row.partition == 0 and row.offset < 5}
     left = {row: count for row, count in stood.stored.items() if row[:2] not in gone}
     assert (len(gone), stood.rows()) == (5, left)
 

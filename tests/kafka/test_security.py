@@ -6,13 +6,20 @@ import os
 import pickle
 import subprocess
 import sys
+import tarfile
+import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka_client import CANARY, KafkaClient, payloads
+from kafka_client import CANARY, KafkaClient, payloads, raw_stage
 
-from surestart.errors import CannotTell, UsageError
-from surestart.local.kafka_broker import KafkaBroker
+from surestart.errors import CannotTell, Refused, UsageError
+from surestart.local.kafka_broker import KafkaBroker, kafka_broker
+from surestart.runner import StageFailed, processing_time, run_stages, run_ungated
+from surestart.session import applied
+from surestart.sources import kafka_security
+from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, Secrets, client_settings, kafka_options
 
@@ -29,6 +36,63 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
     client.create(topic)
     client.produce(topic, payloads(10))
     _run_and_look(broker.sasl_bootstrap, SASL, topic, tmp_path)
+
+
+def test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown(
+    spark, environment, broker, topic, monkeypatch
+):
+    """The second guard alone: the session shows plans, as one that refuses the setting would."""
+    for name, value in SASL.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("surestart.sources.kafka.hide_plans", lambda session: None)
+    with applied(spark, {"spark.sql.maxPlanStringLength": "2000000"}):
+        stage = replace(raw_stage(KafkaSource(broker.sasl_bootstrap, topic)), transform=misspelt)
+        shown = everything_said(error_of(lambda: stage.transform(stage.source.read_stream(spark, environment))))
+        # Spark has it: without the guard there would be nothing to guard.
+        assert CANARY in shown
+        for error in (
+            error_of(lambda: run_ungated(spark, environment, stage)),
+            error_of(lambda: run_stages(spark, environment, [stage], trigger=processing_time("1 seconds"))),
+        ):
+            assert isinstance(error, StageFailed)
+            assert "UNRESOLVED_COLUMN" in error.code
+            said = everything_said(error)
+            assert "***" in said
+            assert [part for part in (CANARY, *CANARY.split(";")) if part in said] == []
+
+
+def misspelt(records):
+    return records.select("no_such_column")
+
+
+def error_of(call) -> BaseException:
+    with pytest.raises(Exception) as raised:  # noqa: PT011  Whatever it is, its text is looked at.
+        call()
+    return raised.value
+
+
+def everything_said(error: BaseException | None) -> str:
+    """The error as any logger could print it, with all that is chained to it."""
+    if error is None:
+        return ""
+    own = "".join(traceback.format_exception(error)) + repr(error) + repr(error.args) + repr(vars(error))
+    return own + everything_said(error.__cause__) + everything_said(error.__context__)
+
+
+def test_where_plans_cannot_be_hidden_nothing_is_read_with_secrets(spark, environment, broker, topic, monkeypatch):
+    for name, value in SASL.items():
+        monkeypatch.setenv(name, value)
+    # A setting that this session refuses to change, as serverless compute refuses the real one.
+    monkeypatch.setattr(kafka_security, "_PLAN_LENGTH", "spark.sql.warehouse.dir")
+    stage = raw_stage(KafkaSource(broker.sasl_bootstrap, topic))
+    with pytest.raises(Refused, match="cannot be set to 0") as refused:
+        run_ungated(spark, environment, stage)
+    assert refused.value.code == "KafkaPlansNotHidden"
+    monkeypatch.delenv("SURESTART_KAFKA_SASL_PASSWORD")
+    for name in SASL:
+        monkeypatch.delenv(name, raising=False)
+    # Without secrets there is nothing to hide.
+    stage.source.read_stream(spark, environment)
 
 
 @pytest.mark.chaos
@@ -49,6 +113,54 @@ def test_a_cluster_whose_certificate_is_not_trusted_is_not_talked_to(tls_broker,
         read_kafka_evidence(tls_broker.tls_bootstrap, topic, timeout_seconds=3)
 
 
+def test_a_certificate_that_is_none_is_named_and_nothing_is_asked(monkeypatch):
+    monkeypatch.setenv("SURESTART_KAFKA_SECURITY_PROTOCOL", "SSL")
+    monkeypatch.setenv("SURESTART_KAFKA_SSL_CA_PEM", "/etc/ssl/ca.pem")
+    with pytest.raises(UsageError, match=r"ssl\.ca\.pem: not in PEM format") as refused:
+        read_kafka_evidence("127.0.0.1:1", "t")
+    assert "environment variables SURESTART_KAFKA_*" in refused.value.what
+
+
+@pytest.mark.chaos
+def test_a_client_shows_its_certificate_where_the_broker_wants_one(topic, tmp_path):
+    certificate, key = _client_certificate()
+    with kafka_broker(tls=True, client_authority=certificate) as broker:
+        client = KafkaClient(broker.bootstrap)
+        client.allow_scram("sensor", CANARY)
+        client.create(topic)
+        client.produce(topic, payloads(10))
+        without = _over_tls(broker)
+        shown = {"SURESTART_KAFKA_SSL_CERTIFICATE_PEM": certificate, "SURESTART_KAFKA_SSL_KEY_PEM": key}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in without.items():
+                patch.setenv(name, value)
+            with pytest.raises(CannotTell, match="bad certificate|certificate required"):
+                read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=5)
+        _run_and_look(broker.tls_bootstrap, {**without, **shown}, topic, tmp_path, key)
+
+
+def _client_certificate() -> tuple[str, str]:
+    """A certificate that signs itself, and its key in PKCS#8, both as PEM."""
+    import datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "sensor")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(serialization.Encoding.PEM).decode(), key.private_bytes(*plain).decode()
+
+
 def _over_tls(broker: KafkaBroker) -> dict[str, str]:
     assert broker.certificate is not None
     return {
@@ -59,7 +171,7 @@ def _over_tls(broker: KafkaBroker) -> dict[str, str]:
     }
 
 
-def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_path: Path) -> None:
+def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_path: Path, key: str = "") -> None:
     command = [sys.executable, str(Path(__file__).with_name("secret_run.py"))]
     done = subprocess.run(
         [*command, bootstrap, topic, str(tmp_path)],
@@ -81,11 +193,29 @@ def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_pat
     assert "sasl.jaas.config = [hidden]" in done.stdout
     assert "UNRESOLVED_COLUMN" in done.stdout
     assert done.stdout.count("Truncated plan of") >= 3
+    # Nothing stands in the way of a start, a reset can be planned, and both have been written.
+    assert [line for line in done.stdout.splitlines() if line.startswith("COMMAND")] == [
+        "COMMAND doctor ENDED 0",
+        "COMMAND doctor ENDED 0",
+        "COMMAND plan ENDED 0",
+        "COMMAND plan ENDED 0",
+        "COMMAND history ENDED 0",
+    ]
+    for name in ("doctor.html", "plan.json", "plan.html"):
+        assert topic in (tmp_path / name).read_text()
+    (bundle,) = (tmp_path / "bundle").iterdir()
+    with tarfile.open(bundle) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    assert any(topic in path.read_text() for path in (tmp_path / "unpacked").rglob("doctor.json"))
     for secret in (CANARY, WRONG):
         assert secret not in done.stdout
         for part in secret.split(";"):
             assert part not in done.stdout
         written = [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+        assert written == []
+    for line in key.splitlines()[1:-1]:
+        assert line not in done.stdout
+        written = [path for path in tmp_path.rglob("*") if path.is_file() and line.encode() in path.read_bytes()]
         assert written == []
     assert any(tmp_path.rglob("offsets/0"))
 
@@ -128,6 +258,18 @@ def test_secrets_show_nothing_and_cannot_be_pickled():
     assert CANARY not in f"{secrets} {secrets!r} {SecretPlace()!r}"
     with pytest.raises(TypeError):
         pickle.dumps(secrets)
+
+
+def test_redaction_knows_the_spellings_of_a_password_and_every_line_of_a_key():
+    secrets = Secrets({"sasl-password": 'p"w\\d/1', "ssl-key-pem": "-----BEGIN PRIVATE KEY-----\nMIGH\nAgEA\n-----END"})
+    jaas = kafka_options(
+        Secrets({**secrets.values, "security-protocol": "SASL_SSL", "sasl-mechanism": "PLAIN", "sasl-username": "u",
+                 "ssl-certificate-pem": "c"})
+    )["kafka.sasl.jaas.config"]  # fmt: skip
+    assert secrets.redact(jaas).endswith('required username="u" password="***";')
+    assert secrets.redact(f"{secrets.values['sasl-password']} {secrets.values['sasl-password']!r}") == "*** '***'"
+    assert secrets.redact("p%22w%5Cd%2F1, then MIGH\\nAgEA") == "***, then ***\\n***"
+    assert Secrets({}).redact("nothing to hide") == "nothing to hide"
 
 
 def test_no_configuration_means_no_options():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 
 import pytest
+from confluent_kafka import Producer
 from kafka_client import described
 
 from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
@@ -82,6 +84,42 @@ def test_a_broker_that_is_not_there_is_cannot_tell(topic, tmp_path):
         write_topic(nowhere, topic, tmp_path / "t.json", 10, timeout_seconds=1)
 
     assert not (tmp_path / "t.json").exists()
+
+
+def test_the_command_says_in_four_parts_what_a_broker_did_not_do(topic, tmp_path, capsys, monkeypatch):
+    command = ["--bootstrap", f"127.0.0.1:{free_ports().plain}", "--topic", topic, "--root", str(tmp_path)]
+
+    assert main([*command, "--timeout", "1"]) == 4
+    told = capsys.readouterr().err
+    assert told.startswith("KafkaUnreachable: Kafka at 127.0.0.1")
+    assert [line.split(":")[0] for line in told.splitlines()[1:]] == ["Meaning", "Next"]
+
+    monkeypatch.setenv("SURESTART_KAFKA_SECURITY_PROTOCOL", "SSL")
+    monkeypatch.setenv("SURESTART_KAFKA_SSL_CA_PEM", "no certificate")
+    assert main(command) == 2
+    assert "KafkaSecurity: Kafka security settings do not fit together: Failed to create" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="not in PEM format"):
+        list(read_topic("127.0.0.1:1", topic))
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    assert main(command) == 2
+    assert "KafkaClientNotInstalled" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_transaction_that_a_second_producer_took_over_is_told(broker, topic, tmp_path, monkeypatch):
+    """Its producer is fenced: begin, send and commit all fail by the client's own exception."""
+    write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10, simulation=SIMULATION)
+    fence = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"sensor-simulator-{topic}"})
+
+    def fenced(*arguments) -> list:
+        fence.init_transactions(30)
+        return list(iter_records(*arguments))
+
+    monkeypatch.setattr("sensor_pipeline.kafka_simulate.iter_records", fenced)
+    with pytest.raises(CannotTell, match=r"were not (sent|delivered)") as failed:
+        write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10, simulation=SIMULATION)
+    assert failed.value.code == "KafkaNotDelivered"
+    assert len(list(read_topic(broker.bootstrap, topic))) == 10
 
 
 def _caught_up(ends: dict[int, int]) -> dict[int, tuple[int, int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from surestart.diagnosis.ask_stages import ask_stage
 from surestart.diagnosis.commands import Commands
@@ -17,27 +18,49 @@ from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
 from surestart.stage import Stage
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 def ask_stages(
-    environment: Environment, stages: Sequence[Stage], *, spark: str = "", options: str = ""
+    environment: Environment,
+    stages: Sequence[Stage],
+    *,
+    spark: str = "",
+    options: str = "",
+    session: SparkSession | None = None,
 ) -> list[Diagnosis]:
-    """One diagnosis for each stage. Reads files only; a history that cannot be read is a finding of every stage."""
+    """One diagnosis for each stage. Reads files, and asks the session about what has no path; a history that cannot be
+    read is a finding of every stage."""
     runs: tuple[RunRecord, ...] = ()
     unread: list[Finding] = []
     try:
-        runs = read_runs(environment)
+        runs = read_runs(environment, session)
     except CannotTell as error:
         unread = [Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not)]
-    return [_ask(environment, stage, runs, spark, options).with_findings(unread) for stage in stages]
+    return [_ask(environment, stage, runs, spark, options, session).with_findings(unread) for stage in stages]
 
 
-def _ask(environment: Environment, stage: Stage, runs: Sequence[RunRecord], spark: str, options: str) -> Diagnosis:
+def _ask(
+    environment: Environment,
+    stage: Stage,
+    runs: Sequence[RunRecord],
+    spark: str,
+    options: str,
+    session: SparkSession | None,
+) -> Diagnosis:
+    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_sources_by_session
+
     declaration = stage.declare(environment)
+    hidden_sinks = [one for one in declaration.sinks if not one.path]
+    hidden_sources = [one for one in declaration.sources if not one.path]
     own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment.name)]
     diagnosis = ask_stage(
         environment,
         stage,
         spark=spark,
+        sinks=read_sinks_by_session(session, hidden_sinks) if session is not None else None,
+        sources=read_sources_by_session(session, hidden_sources) if session is not None else None,
         history=[run.as_dict() for run in own if run.last_batch is not None],
         recorded_topic_id=read_topic_id(own, declaration),
         options=options,

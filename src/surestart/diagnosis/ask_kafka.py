@@ -10,7 +10,6 @@ import time
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.offset_log import OffsetLogEntry
-from surestart.checkpoint.positions import KafkaPosition
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
@@ -46,15 +45,15 @@ def ask_kafka(
         evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
     except SurestartError as error:
         return (*found, out_of_reach(error, commands))
-    offsets = read_offsets(checkpoint, source.topic)
-    lag = unread_offsets(evidence, offsets)
+    lag = unread_offsets(evidence, read_offsets(checkpoint, source.topic))
     return (*found, *find_kafka_expiry(declaration, evidence, lag, _last_planned_at(checkpoint), commands, now))
 
 
 def read_offsets(checkpoint: Checkpoint, topic: str) -> dict[int, int]:
-    """Partition -> next offset to read, after the newest planned batch."""
-    held = [one.end.partitions for one in checkpoint.sources if isinstance(one.end, KafkaPosition)]
-    return {number: offset for topics in held for number, offset in topics.get(topic, {}).items()}
+    """Partition -> next offset to read."""
+    from surestart.sources.kafka_range import read_next_range
+
+    return dict(read_next_range(checkpoint, topic).start)
 
 
 def _last_planned_at(checkpoint: Checkpoint) -> int | None:

@@ -12,7 +12,7 @@ from surestart.diagnosis.diagnose import Diagnosis
 from surestart.environment import Environment
 from surestart.errors import SurestartError
 from surestart.gate.describe_run import named, now_ms
-from surestart.gate.identities import read_sink_ids, read_source_ids
+from surestart.gate.identities import read_sink_ids
 from surestart.registry.claim_file import HeldClaim
 from surestart.registry.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
 from surestart.registry.write_runs import append_runs
@@ -89,24 +89,32 @@ class GuardedRun:
         """The row is written, unless the run had nothing to do and nothing to say. Never raises: the stream has run."""
         left = self._died
         if self._has_something_to_say(outcome):
-            rows = (*self._died, self._finish(outcome, error))
+            row = self._finish(outcome, error)
+            left = (*self._died, row)
             try:
-                append_runs(self._spark, self._environment, rows)
+                sinks = read_sink_ids(self._spark, self._stage, self._environment)
+                append_runs(self._spark, self._environment, (*self._died, replace(row, sinks=sinks)))
                 left = ()
             except Exception as problem:  # noqa: BLE001  The stream's own result stands, whatever the history's fate.
-                left = rows
                 self._warn(_not_written(self._stage.name, self._environment, problem))
         if self._claim is not None:
-            if left:
-                # The next run of the query writes them.
-                self._claim.write(None, left)
-            self._claim.release(clear=not left)
+            self._give_up(self._claim, left)
 
     def _has_something_to_say(self, outcome: str) -> bool:
         run = self.record
         if run.epoch is not None:
             return True
         return bool(run.query_id and (run.batches or outcome != FINISHED or run.accepted or self._died))
+
+    def _give_up(self, claim: HeldClaim, left: Sequence[RunRecord]) -> None:
+        try:
+            if left:
+                # The next run of the query writes them.
+                claim.write(None, left)
+        except OSError as problem:
+            self._warn(_not_written(self._stage.name, self._environment, problem))
+        finally:
+            claim.release(clear=not left)
 
     def _tell(self) -> None:
         if self._claim is not None:
@@ -119,8 +127,6 @@ class GuardedRun:
             outcome=outcome,
             error=error,
             ended_at=now_ms(),
-            sources=self.record.sources or read_source_ids(self._stage, self._environment),
-            sinks=read_sink_ids(self._spark, self._stage, self._environment),
             metrics=tuple(self._metrics),
         )
 

@@ -36,7 +36,7 @@ def find_history(
         run for run in runs if run.place == place and (run.query, run.environment) != (declaration.query, environment)
     ]
     own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment)]
-    own = _standing(own)
+    own = standing(own)
     # Since the newest remedy: what it moved, cleared or recreated is no longer held against the start.
     since = max((index for index, run in enumerate(own) if run.event == REMEDY), default=-1)
     own = own[since + 1 :]
@@ -55,7 +55,7 @@ def find_history(
     return tuple(found)
 
 
-def _standing(own: Sequence[RunRecord]) -> list[RunRecord]:
+def standing(own: Sequence[RunRecord]) -> list[RunRecord]:
     """The history without what was undone: an undo takes back its remedy and every run since, and is none itself."""
     standing: list[RunRecord] = []
     for run in own:

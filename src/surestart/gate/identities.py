@@ -9,6 +9,7 @@ from surestart.declaration import StageDeclaration
 from surestart.deltalog import read_delta_log
 from surestart.environment import Environment
 from surestart.errors import SurestartError
+from surestart.gate.history_findings import standing
 from surestart.registry.run_record import RunRecord
 from surestart.stage import Stage
 
@@ -41,9 +42,11 @@ def read_source_ids(stage: Stage, environment: Environment) -> dict[str, str]:
     try:
         if isinstance(stage.source, KafkaSource):
             from surestart.sources.kafka_admin import KafkaAdmin
+            from surestart.sources.kafka_evidence import known_topic_id
 
             topic = KafkaAdmin(stage.source.bootstrap, stage.source.security, 5).describe_topic(stage.source.topic)
-            return {source.target: str(topic.topic_id)} if topic is not None else {}
+            topic_id = known_topic_id(topic.topic_id) if topic is not None else ""
+            return {source.target: topic_id} if topic_id else {}
         if source.kind == "delta" and source.path:
             return {source.target: read_delta_log(source.path).table_id}
     except SurestartError:
@@ -52,11 +55,14 @@ def read_source_ids(stage: Stage, environment: Environment) -> dict[str, str]:
 
 
 def read_topic_id(runs: Sequence[RunRecord], declaration: StageDeclaration) -> str:
-    """The id of the Kafka topic that the newest of these runs has read from, or ""."""
-    for run in reversed(runs):
+    """The id of the Kafka topic that the newest of these runs has read from, or "". What was undone does not count: the
+    checkpoint that stands again has read from the topic before it."""
+    from surestart.sources.kafka_evidence import known_topic_id
+
+    for run in reversed(standing(runs)):
         for source in declaration.sources:
-            if source.kind == "kafka" and run.sources.get(source.target):
-                return run.sources[source.target]
+            if source.kind == "kafka" and (found := known_topic_id(run.sources.get(source.target, ""))):
+                return found
     return ""
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.diagnosis.commands import Commands
@@ -20,6 +21,7 @@ from surestart.errors import SurestartError
 from surestart.gate.describe_run import describe_run, options_of
 from surestart.gate.find_owner import claim_by_file, claim_or_refuse, refuse_live_owner, seize_or_refuse
 from surestart.gate.guarded_run import GuardedRun, died_run, write_warning
+from surestart.gate.identities import read_source_ids
 from surestart.gate.judge_start import judge_start, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.registry.claim_file import ClaimContent, claims_folder
 from surestart.registry.run_record import RunRecord
@@ -71,7 +73,9 @@ def open_gate(
 ) -> GuardedRun:
     """The query is claimed and may start; raises Refused or CannotTell otherwise, and the claim is free again."""
     commands = Commands(stage.name, environment.name, options_of(environment))
-    record = describe_run(spark, environment, stage)
+    # Now and never later: what has taken its source's name since would be recorded as what the run has read. And before
+    # the judgement: whatever takes the name between the two is another id at the next start, and not the recorded one.
+    record = replace(describe_run(spark, environment, stage), sources=read_source_ids(stage, environment))
     folder = claims_folder(environment)
     if folder is None:
         return _open_by_row(spark, environment, stage, record, accept, commands, warn)

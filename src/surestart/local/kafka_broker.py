@@ -60,6 +60,7 @@ class KafkaBroker:
     jars: Path
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
     certificate: Certificate | None = field(default=None, repr=False)
+    client_authority: str = ""
     pid: int = 0
     _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -79,7 +80,7 @@ class KafkaBroker:
 
     def start(self, timeout_seconds: float = 120) -> None:
         """The broker answers when this returns."""
-        write_configuration(self.folder, self.ports, self.users, self.certificate)
+        write_configuration(self.folder, self.ports, self.users, self.certificate, self.client_authority)
         format_storage(self.java, self.jars, self.folder)
         begin = size_of_log(self.folder)
         (self.folder / "pid").unlink(missing_ok=True)
@@ -125,13 +126,15 @@ def kafka_broker(
     say: Callable[[str], object] = lambda line: None,
     *,
     tls: bool = False,
+    client_authority: str = "",
 ) -> Iterator[KafkaBroker]:
     """A fresh broker for the duration of the block, on free ports, its data in a temporary folder. users: name and
-    password, who may come in by SASL/PLAIN. tls: there is a listener with TLS and a certificate of its own too."""
+    password, who may come in by SASL/PLAIN. tls: there is a listener with TLS and a certificate of its own too, which
+    with a client_authority (PEM) lets in only who shows a certificate that this authority has signed."""
     java = find_java()
     jars = resolve_kafka_jars(java, say)
     folder = Path(tempfile.mkdtemp(prefix="surestart-kafka-"))
-    broker = KafkaBroker(folder, free_ports(), java, jars, dict(users or {}))
+    broker = KafkaBroker(folder, free_ports(), java, jars, dict(users or {}), client_authority=client_authority)
     try:
         broker.certificate = make_certificate(java, folder) if tls else None
         broker.start()

@@ -1,7 +1,7 @@
 """What the local broker is told: its properties, its log, its ports, its storage.
 
 listeners   PLAINTEXT and CONTROLLER; with users SASL_PLAINTEXT (PLAIN); with a certificate SASL_SSL (SCRAM-SHA-512);
-            all on 127.0.0.1
+            all on 127.0.0.1; with a client authority SASL_SSL wants a certificate of the client as well
 one of everything   one node, one replica, one partition for Kafka's own topics: it starts in seconds
 automatic creation of topics on, as on most clusters: a tool that merely asks about a topic must not make it
 """
@@ -64,6 +64,11 @@ listener.name.sasl_ssl.ssl.keystore.location={certificate.keystore}
 listener.name.sasl_ssl.ssl.keystore.password={certificate.password}
 listener.name.sasl_ssl.ssl.key.password={certificate.password}
 """
+_CLIENTS = """\
+listener.name.sasl_ssl.ssl.client.auth=required
+listener.name.sasl_ssl.ssl.truststore.type=PEM
+listener.name.sasl_ssl.ssl.truststore.certificates={authority}
+"""
 _LOGGING = """\
 rootLogger.level=warn
 rootLogger.appenderRef.stdout.ref=stdout
@@ -105,9 +110,14 @@ def are_free(ports: Ports) -> bool:
 
 
 def write_configuration(
-    folder: Path, ports: Ports, users: Mapping[str, str], certificate: Certificate | None = None
+    folder: Path,
+    ports: Ports,
+    users: Mapping[str, str],
+    certificate: Certificate | None = None,
+    client_authority: str = "",
 ) -> None:
-    """server.properties and log4j2.properties are in the folder, readable for their owner only."""
+    """server.properties and log4j2.properties are in the folder, readable for their owner only. client_authority: PEM
+    of who has to have signed the certificate that a client of the TLS listener shows."""
     listeners = [f"PLAINTEXT://127.0.0.1:{ports.plain}", f"CONTROLLER://127.0.0.1:{ports.controller}"]
     text = ""
     if users:
@@ -116,6 +126,8 @@ def write_configuration(
     if certificate:
         listeners.append(f"SASL_SSL://127.0.0.1:{ports.tls}")
         text += _TLS.format(certificate=certificate)
+    if client_authority:
+        text += _CLIENTS.format(authority=client_authority.replace("\n", "\\n"))
     properties = folder / "server.properties"
     properties.touch(mode=0o600)
     properties.write_text(

@@ -12,7 +12,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
 from surestart.errors import CannotTell, UsageError
-from surestart.sources.kafka_security import SecretPlace, client_settings
+from surestart.sources.kafka_security import SecretPlace, client_settings, refused_settings
 
 T = TypeVar("T")
 
@@ -31,23 +31,25 @@ _PASSING = frozenset(
 
 class KafkaAdmin:
     def __init__(self, bootstrap: str, security: SecretPlace | None = None, timeout_seconds: float = 15) -> None:
-        self._kafka = _import_client()
+        self._kafka = import_client()
         self._bootstrap = bootstrap
         self._timeout = timeout_seconds
         self._limit = {"request_timeout": timeout_seconds}
         # The client keeps the limit itself; the rest is for a client that does not.
         self._patience = timeout_seconds + 5
         self._problems: list[str] = []
-        self._admin = self._kafka.admin.AdminClient(
-            {
-                "bootstrap.servers": bootstrap,
-                **client_settings((security or SecretPlace()).read()),
-                "allow.auto.create.topics": False,
-                "error_cb": self._note,
-                # Every attempt to connect would be a line on stderr; the last reason goes into the error instead.
-                "log_level": 0,
-            }
-        )
+        settings = {
+            "bootstrap.servers": bootstrap,
+            **client_settings((security or SecretPlace()).read()),
+            "allow.auto.create.topics": False,
+            "error_cb": self._note,
+            # Every attempt to connect would be a line on stderr; the last reason goes into the error instead.
+            "log_level": 0,
+        }
+        try:
+            self._admin = self._kafka.admin.AdminClient(settings)
+        except self._kafka.KafkaException as problem:
+            raise refused_settings(problem, security or SecretPlace()) from None
 
     def describe_topic(self, topic: str) -> Any | None:
         """The client's TopicDescription, or None: the cluster says that there is no such topic."""
@@ -133,14 +135,16 @@ class KafkaAdmin:
         )
 
 
-def _import_client() -> Any:
+def import_client() -> Any:
+    """confluent_kafka; raises in four parts where it is not installed."""
     try:
         import confluent_kafka
         import confluent_kafka.admin
     except ImportError as error:
         raise UsageError(
             f"confluent-kafka is not installed in this environment ({error})",
-            meaning="A topic's identity and offsets are read with it. Running a stage does not need it.",
+            meaning="A topic's identity and offsets are read with it. Spark reads records without it; but whether a "
+            "stage may start cannot be told, so the start gate lets none pass unless somebody accepts that.",
             next=f"{sys.executable} -m pip install 'surestart[kafka]'",
             code="KafkaClientNotInstalled",
         ) from error

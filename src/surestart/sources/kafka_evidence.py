@@ -20,6 +20,9 @@ from datetime import UTC, datetime
 from surestart.sources.kafka_admin import KafkaAdmin
 from surestart.sources.kafka_security import SecretPlace
 
+# What a broker that knows no topic ids gives every topic (Uuid.ZERO_UUID of Kafka's clients, as they print it).
+_NO_ID = "A" * 22
+
 
 @dataclass(frozen=True)
 class PartitionEvidence:
@@ -33,7 +36,7 @@ class PartitionEvidence:
 
 @dataclass(frozen=True)
 class KafkaEvidence:
-    """topic_id "" and no partitions: the cluster answered that there is no such topic."""
+    """No partitions: the cluster answered that there is no such topic. topic_id "" with partitions: it knows no ids."""
 
     bootstrap: str
     topic: str
@@ -46,7 +49,7 @@ class KafkaEvidence:
 
     @property
     def exists(self) -> bool:
-        return bool(self.topic_id)
+        return bool(self.partitions)
 
     @property
     def by_partition(self) -> dict[int, PartitionEvidence]:
@@ -65,28 +68,40 @@ class PartitionLag:
     beyond: int
 
 
-def measure_lag(evidence: KafkaEvidence, offsets: Mapping[int, int]) -> tuple[PartitionLag, ...]:
-    """Where the checkpoint stands in each partition that it knows and the topic has; offsets: next offset to read.
+def known_topic_id(told: object) -> str:
+    """The id, or "": brokers before Kafka 2.8, and some services that speak its protocol, give every topic the same id
+    of zeros, by which two topics would look like one."""
+    text = str(told)
+    return "" if text == _NO_ID else text
+
+
+def measure_lag(
+    evidence: KafkaEvidence, offsets: Mapping[int, int], ends: Mapping[int, int] | None = None
+) -> tuple[PartitionLag, ...]:
+    """Where the checkpoint stands in each partition that it knows or the topic has. offsets: next offset to read, {}
+    for a new checkpoint; ends: where the newest planned batch ends, which is further while it is in flight.
 
     Offsets of transaction markers and compacted records count as well: the numbers are upper bounds of records.
-    A partition that the checkpoint does not know is read from its beginning.
+    A partition that an existing checkpoint does not know is read from offset 0: Spark stops where its first record is
+    another one (KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO).
     """
     found = evidence.by_partition
-    partitions = sorted(found.keys() | offsets.keys())
+    reached = offsets if ends is None else ends
     lags = []
-    for number in partitions:
+    for number in sorted(found.keys() | offsets.keys() | reached.keys()):
         if number not in found:
-            lags.append(PartitionLag(number, offsets[number], 0, 0, offsets[number]))
+            last = reached.get(number, offsets.get(number, 0))
+            lags.append(PartitionLag(number, offsets.get(number, last), 0, 0, last))
             continue
         there = found[number]
-        next_offset = offsets.get(number, there.earliest)
+        next_offset = offsets.get(number, 0 if offsets else there.earliest)
         lags.append(
             PartitionLag(
                 partition=number,
                 next_offset=next_offset,
                 lag=max(there.latest - max(next_offset, there.earliest), 0),
                 lost=max(there.earliest - next_offset, 0),
-                beyond=max(next_offset - there.end, 0),
+                beyond=max(reached.get(number, next_offset) - there.end, 0),
             )
         )
     return tuple(lags)
@@ -109,7 +124,7 @@ def read_kafka_evidence(
     return KafkaEvidence(
         bootstrap=bootstrap,
         topic=topic,
-        topic_id=str(described.topic_id),
+        topic_id=known_topic_id(described.topic_id),
         partitions=tuple(PartitionEvidence(one, earliest[one], latest[one], end[one]) for one in numbers),
         retention_ms=_limit(configs, "retention.ms"),
         retention_bytes=_limit(configs, "retention.bytes"),

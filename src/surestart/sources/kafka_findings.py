@@ -2,13 +2,15 @@
 
     another topic id         the topic was deleted and made again: offsets mean other records  KAFKA_TOPIC_REPLACED
     no such topic            deleted, renamed, or the wrong cluster  KAFKA_TOPIC_MISSING
-    next < earliest          records deleted before they were read, counted by partition  KAFKA_RECORDS_LOST
+    the cluster has no ids   which topic it is cannot be told  KAFKA_TOPIC_ID_UNKNOWN
+    next < earliest          records deleted before they were read, counted by partition; of a batch in flight and of a
+                             new partition too  KAFKA_RECORDS_LOST
     next > end               the checkpoint is of another topic, even where no id was recorded  KAFKA_OFFSETS_BEYOND_END
     partition gone           the topic was made again with fewer partitions  KAFKA_PARTITIONS_GONE
     latest < end, no lag     an open transaction hides what was written after it  KAFKA_TRANSACTION_OPEN
 
-Spark itself sees the second to fifth only once it reads, in words that name one partition and no count, and advises
-`failOnDataLoss=false`. The first it does not see at all.
+Spark itself sees what is lost, gone or beyond only once it reads, in words that name one partition and no count, and
+advises `failOnDataLoss=false`. The first it does not see at all.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from surestart.checkpoint.positions import KafkaPosition
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
-from surestart.errors import CannotTell, SurestartError
+from surestart.errors import SurestartError, UsageError
 from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag, read_kafka_evidence
+from surestart.sources.kafka_range import read_next_range
 
 if TYPE_CHECKING:
     from surestart.checkpoint.snapshot import Checkpoint
@@ -33,9 +35,21 @@ _NEVER = "set failOnDataLoss to false: Spark would skip the missing records and 
 def check_topic_identity(
     recorded_topic_id: str, evidence: KafkaEvidence, commands: Commands = _COMMANDS
 ) -> tuple[Finding, ...]:
-    """Nothing, when the topic is the one that was recorded. recorded_topic_id "" is "cannot tell": never safe."""
+    """Nothing, when the topic is the one that was recorded. An id that is not known is "cannot tell": never safe."""
     if not evidence.exists:
         return (_missing(evidence),)
+    if not evidence.topic_id:
+        return (
+            Finding(
+                "KAFKA_TOPIC_ID_UNKNOWN",
+                Severity.CANNOT_TELL,
+                f"{evidence.bootstrap} tells no topic ids, so topic {evidence.topic!r} is known by its name only",
+                "Brokers before Kafka 2.8 and some compatible services have none. Whether the topic was deleted and "
+                "made again since the checkpoint has read from it cannot be told by any later run either.",
+                commands.doctor(),
+                "accept it when the topic may have been made again: records would be skipped without a word.",
+            ),
+        )
     if not recorded_topic_id:
         return (
             Finding(
@@ -64,25 +78,31 @@ def check_topic_identity(
 
 
 def check_positions(
-    evidence: KafkaEvidence, offsets: Mapping[int, int], commands: Commands = _COMMANDS
+    evidence: KafkaEvidence,
+    offsets: Mapping[int, int],
+    commands: Commands = _COMMANDS,
+    ends: Mapping[int, int] | None = None,
 ) -> tuple[Finding, ...]:
-    """What stands between the checkpoint's next offsets and the topic as it is. offsets: {} for a new checkpoint."""
+    """What stands between the checkpoint's next offsets and the topic as it is. offsets and ends: as in measure_lag."""
     if not evidence.exists:
         return (_missing(evidence),)
     findings = []
-    lags = measure_lag(evidence, offsets)
+    lags = measure_lag(evidence, offsets, ends)
     gone = [lag for lag in lags if lag.partition not in evidence.by_partition]
     lost = [lag for lag in lags if lag.lost]
     beyond = [lag for lag in lags if lag.beyond and lag not in gone]
     if lost:
         total = sum(lag.lost for lag in lost)
+        where = "they are in no table either."
+        if any(offsets.get(lag.partition) != (ends or offsets).get(lag.partition) for lag in lost):
+            where = "those of the batch in flight are in a table only if it was written before its driver died."
         listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
         findings.append(
             Finding(
                 "KAFKA_RECORDS_LOST",
                 Severity.UNSAFE,
                 f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
-                "Retention or delete-records removed them from the topic; they are in no table either. "
+                f"Retention or delete-records removed them from the topic; {where} "
                 f"The topic keeps records for {_duration(evidence.retention_ms)}.",
                 commands.plan("reset"),
                 _NEVER,
@@ -121,7 +141,7 @@ def check_positions(
                 Severity.INFO,
                 f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
                 "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
-                f"kafka-transactions.sh --bootstrap-server {evidence.bootstrap} find-hanging --broker-id 1",
+                f"kafka-transactions.sh --bootstrap-server {evidence.bootstrap} find-hanging --topic {evidence.topic}",
             )
         )
     return tuple(findings)
@@ -158,19 +178,18 @@ def inspect_kafka_start(
     commands: Commands = _COMMANDS,
 ) -> tuple[Finding, ...]:
     """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
-    held = [one.end.partitions for one in checkpoint.sources if isinstance(one.end, KafkaPosition)]
-    offsets = {number: offset for topics in held for number, offset in topics.get(source.topic, {}).items()}
+    reads = read_next_range(checkpoint, source.topic)
     try:
         evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
-    except CannotTell as error:
+    except SurestartError as error:
         return (out_of_reach(error, commands),)
     if not evidence.exists:
         return (_missing(evidence),)
-    identity = check_topic_identity(recorded_topic_id, evidence, commands) if offsets else ()
-    return (*identity, *check_positions(evidence, offsets, commands))
+    identity = check_topic_identity(recorded_topic_id, evidence, commands) if reads.start else ()
+    return (*identity, *check_positions(evidence, reads.start, commands, reads.end))
 
 
 def out_of_reach(error: SurestartError, commands: Commands) -> Finding:
-    return Finding(
-        "KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, error.what, error.meaning, commands.doctor(), error.do_not
-    )
+    # A client that is missing, or settings that do not fit, are not mended by asking again.
+    following = error.next if isinstance(error, UsageError) else commands.doctor()
+    return Finding("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, error.what, error.meaning, following, error.do_not)

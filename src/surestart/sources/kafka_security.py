@@ -19,19 +19,18 @@ PEM text instead of key stores: Java and librdkafka both read it, and no file ha
 
 from __future__ import annotations
 
-import logging
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import quote
 
-from surestart.errors import CannotTell, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.session import runs_on_databricks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-logger = logging.getLogger(__name__)
 
 KAFKA_KEYS = (
     "security-protocol",
@@ -78,6 +77,21 @@ class Secrets:
 
     values: Mapping[str, str] = field(repr=False)
 
+    def redact(self, text: str) -> str:
+        """The text without any spelling of the password or the private key."""
+        for part in sorted(self._parts(), key=len, reverse=True):
+            text = text.replace(part, "***")
+        return text
+
+    def _parts(self) -> set[str]:
+        password, key = self.values.get("sasl-password", ""), self.values.get("ssl-key-pem", "")
+        # A key is quoted line by line too; the marks around it are in every key.
+        lines = {line for line in key.splitlines() if line and not line.startswith("-----")}
+        escaped = password.replace("\\", "\\\\").replace('"', '\\"')
+        plain = (password, escaped, key)
+        written = {*plain, *(json.dumps(one)[1:-1] for one in plain), *(repr(one)[1:-1] for one in plain)}
+        return {part for part in written | lines | {quote(password, safe="")} if part}
+
     def __str__(self) -> str:
         return f"Secrets({len(self.values)} hidden)"
 
@@ -121,14 +135,22 @@ def hide_plans(spark: SparkSession) -> None:
     Spark hides a source's secrets in a plan, but not in the copy of the options that the plan keeps for the older
     source interface: a misspelt column after this source puts the password into the traceback. Spark's own redaction
     works in explain() only. Measured on Spark 4.0.5: docs/decisions/0050-kafka-secrets-in-plans.md.
+    Where it cannot be set, nothing is read with secrets: what Spark prints afterwards is out of anybody's hands.
     """
     from pyspark.errors import PySparkException
 
     try:
         spark.conf.set(_PLAN_LENGTH, "0")
+        held = spark.conf.get(_PLAN_LENGTH)
     except PySparkException as error:
-        logger.warning(
-            "%s cannot be set here (%s): do not keep what this run prints", _PLAN_LENGTH, type(error).__name__
+        held = f"refused: {error.getCondition() or type(error).__name__}"
+    if held != "0":
+        raise Refused(
+            f"{_PLAN_LENGTH} cannot be set to 0 in this session ({held}), and the Kafka source has credentials",
+            meaning="Spark would print the password with the plan, into logs and tracebacks. Nothing was read.",
+            next="surestart run raw-ingest  # on classic or dedicated compute, whose sessions may set it",
+            do_not="take the password out of its place and put it elsewhere: the plan shows it wherever it came from.",
+            code="KafkaPlansNotHidden",
         )
 
 
@@ -144,6 +166,11 @@ def client_settings(secrets: Secrets) -> dict[str, str]:
         "ssl-key-pem": "ssl.key.pem",
     }
     return {names[key]: value for key, value in _checked(secrets.values).items()}
+
+
+def refused_settings(problem: Exception, place: SecretPlace) -> UsageError:
+    """The client was given settings that it cannot use, a certificate that is none for example; nothing was asked."""
+    return _unusable(f"{place.read().redact(problem.args[0].str())} ({place.describe()})")
 
 
 def _checked(values: Mapping[str, str]) -> Mapping[str, str]:
