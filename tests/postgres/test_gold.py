@@ -18,8 +18,13 @@ from sensor_pipeline.records import GOLD_IN_POSTGRES, READING_COLUMNS
 from sensor_pipeline.stages import build_stages
 from surestart.cli import main
 from surestart.environment import Environment, environment_from_settings
-from surestart.errors import Refused, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import VARIABLE as FAILPOINT
+from surestart.registry.read_runs import read_runs
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.chain import read_chain
+from surestart.remedies.plan_reset import plan_reset
+from surestart.remedies.planning import Request
 from surestart.runner import run_stage
 from tests.foundation.rows import account, land
 
@@ -65,6 +70,49 @@ def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     written = [path for path in tmp_path.rglob("*") if path.is_file() and password.encode() in path.read_bytes()]
     assert password not in printed
     assert written == []
+
+
+def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    land(environment, 300, per_file=150)
+    both = build_stages(SETTINGS)
+    for stage in both:
+        run_stage(spark, environment, stage)
+    first = in_postgres(database)
+    assert first == in_delta(spark, environment)
+    assert account(environment).faults == {}
+    assert first
+
+    # Everything that forgets the setting looks like this: `run all` without --set, a notebook, a deploy without --var.
+    land(environment, 150, per_file=150)
+    raw, deserialize, delta_only = build_stages({})
+    run_stage(spark, environment, raw)
+    run_stage(spark, environment, deserialize)
+    with pytest.raises(CannotTell, match=rf"every batch to postgres sensor_gold \(\${VARIABLE}\) as well") as unasked:
+        run_stage(spark, environment, delta_only)
+    assert unasked.value.code == "SINK_LEFT_OUT"
+    assert "--accept SINK_LEFT_OUT" in unasked.value.next
+    assert in_delta(spark, environment) == first
+    forgetful = plan_reset(spark, environment, read_chain(environment, build_stages({})), "merge-gold", Request({}))
+    (run,) = [step for step in forgetful.steps if step.kind == "run"]
+    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run.what
+
+    run_stage(spark, environment, delta_only, accept=("SINK_LEFT_OUT",))
+    assert in_delta(spark, environment) != first
+    assert in_postgres(database) == first
+    assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
+    run_stage(spark, environment, delta_only)
+
+    with pytest.raises(Refused) as behind:
+        run_stage(spark, environment, both[2])
+    assert behind.value.code == "SINK_BEHIND_CHECKPOINT"
+    chain = read_chain(environment, both)
+    plan = plan_reset(spark, environment, chain, "merge-gold", Request(SETTINGS))
+    apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+    assert in_postgres(database) == in_delta(spark, environment) != first
+    assert account(environment).faults == {}
 
 
 def test_switched_on_for_a_stage_that_has_run_it_is_not_started_with_half_of_gold(
