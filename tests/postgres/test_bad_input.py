@@ -101,7 +101,7 @@ def test_a_value_that_does_not_fit_its_column(database: Database) -> None:
     _the_next_start_writes_it(database)
 
 
-@pytest.mark.parametrize("kind", ["int", "bigint", "smallint"])
+@pytest.mark.parametrize("kind", ["int", "bigint", "smallint", "real", "numeric(12,2)", "numeric(30)"])
 def test_a_column_that_would_round_the_values_is_refused(database: Database, kind: str) -> None:
     database.execute(f"CREATE TABLE events (sensor text, part int, pos bigint, value {kind})")
 

@@ -54,7 +54,10 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
         )
     schema, table, oid = row
     columns = connection.execute(
-        "SELECT attname, format_type(atttypid, NULL), format_type(atttypid, atttypmod), t.typcategory = 'S'"
+        # Of a domain: the type that it stands for, by which values are rounded.
+        "SELECT attname, format_type(CASE typtype WHEN 'd' THEN typbasetype ELSE atttypid END, NULL),"
+        " format_type(atttypid, atttypmod), t.typcategory = 'S',"
+        " CASE typtype WHEN 'd' THEN format_type(typbasetype, typtypmod) ELSE '' END"
         " FROM pg_attribute JOIN pg_type t ON t.oid = atttypid"
         " WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         (oid,),
@@ -91,7 +94,9 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
         )
     lossy = [column for column in staged if loses_something(column, target.column(column.name))]
     if lossy:
-        pairs = ", ".join(f"{column.name} {column.kind} into {target.column(column.name).declared}" for column in lossy)
+        pairs = ", ".join(
+            f"{column.name} {column.shown} into {target.column(column.name).declared}" for column in lossy
+        )
         raise UsageError(
             f"{target.label} would take {pairs}",
             meaning="PostgreSQL would round or cut the values without a word. Nothing was written; the next start "
