@@ -6,6 +6,7 @@ files or Kafka ──raw-ingest──> sensor_raw ──deserialize──> senso
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -163,8 +164,14 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
         order=NEWEST,
         columns=GOLD_IN_POSTGRES,
         load=settings.get("postgres_load") or "executors",
+        told_by=_options(settings, "postgres_url", "postgres_table"),
     )
     return Both(gold, second)
+
+
+def _options(settings: Mapping[str, str], *names: str) -> str:
+    """These settings as a command line gives them."""
+    return " ".join(f"--set {name}={shlex.quote(settings[name])}" for name in names if settings.get(name))
 
 
 def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]:

@@ -11,7 +11,7 @@ import psycopg.conninfo
 import pyarrow as pa
 import pytest
 
-from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageError
 from surestart.local.postgres_server import PostgresServer
 from surestart.sinks.postgres_batch import BatchWrite, write_batch
 from surestart.sinks.postgres_copy import Staging, copy_batches
@@ -49,10 +49,37 @@ def test_a_wrong_password(database: Database) -> None:
 
     error = refused(replace(append(database, 0), url=url), readings(0))
 
-    assert error.code in ("PostgresLoginRefused", "PostgresUnreachable")
+    assert (type(error), error.code) == (UsageError, "PostgresLoginRefused")
+    assert error.next == "psql \"$U\" -c 'select 1'"
     assert "password authentication failed" in error.what
     assert "wr0ng-canary" not in str(error)
     _the_next_start_writes_it(database)
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "code"),
+    [
+        ("NOLOGIN", UsageError, "PostgresLoginRefused"),
+        ("LOGIN VALID UNTIL '2001-01-01'", UsageError, "PostgresLoginRefused"),
+        ("LOGIN CONNECTION LIMIT 0", StoppedHalfway, "PostgresBusy"),
+        ("LOGIN", UsageError, "PostgresPermissionDenied"),
+    ],
+)
+def test_a_user_who_may_not_connect(database: Database, made: str, kind: type[SurestartError], code: str) -> None:
+    """psycopg gives none of these a SQLSTATE."""
+    database.execute(EVENTS)
+    parts = psycopg.conninfo.conninfo_to_dict(database.url)
+    role = f"outside_{database.url.rsplit('_', 1)[1]}"
+    database.execute(f"CREATE ROLE {role} {made} PASSWORD 'outside'")
+    database.execute(f"REVOKE CONNECT ON DATABASE {parts['dbname']} FROM public")
+    try:
+        text = f"postgresql://{role}:outside@{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+        error = refused(replace(append(database, 0), url=DatabaseUrl(variable="U").read({"U": text})), readings(0))
+
+        assert (type(error), error.code) == (kind, code), error.what
+    finally:
+        database.execute(f"DROP ROLE {role}")
 
 
 def test_a_missing_database(database: Database) -> None:
@@ -61,7 +88,9 @@ def test_a_missing_database(database: Database) -> None:
 
     error = refused(replace(append(database, 0), url=url), readings(0))
 
+    assert (type(error), error.code) == (UsageError, "PostgresTargetMissing")
     assert 'gone" does not exist' in error.what
+    assert error.next.startswith("export U=")
     _the_next_start_writes_it(database)
 
 

@@ -36,8 +36,11 @@ def test_a_batch_that_is_there_and_is_not_being_replayed_is_refused_and_not_skip
     database.execute(EVENTS)
     write(append(database, 0), readings(0))
 
-    with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows"):
-        write(append(database, 0), readings(7))
+    asked = "surestart doctor merge-gold -e prod --set postgres_url=secret:sensor/postgres-url"
+    with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows") as refused:
+        write(replace(append(database, 0), doctor=asked), readings(7))
+
+    assert refused.value.next == asked
 
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
 

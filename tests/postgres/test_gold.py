@@ -26,6 +26,7 @@ from surestart.remedies.chain import read_chain
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
 from surestart.runner import run_stage
+from surestart.stage import BatchContext
 from tests.foundation.rows import account, land
 
 from .conftest import VARIABLE
@@ -151,6 +152,27 @@ def test_the_stage_declares_where_the_url_is_kept_and_never_what_it_is(
     ]
     assert PASSWORD not in json.dumps([one.as_dict() for one in declared.values()])
     assert [sink.kind for sink in build_stages({"postgres_url": ""})[2].declare(environment).sinks] == ["delta-merge"]
+
+
+def test_a_refused_batch_names_the_doctor_of_its_environment_and_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOLD_URL", f"postgresql://user:{PASSWORD}@127.0.0.1:1/db")
+    given = {"root": str(tmp_path / "a b"), "catalog": "", "schema": ""}
+    local = environment_from_settings("local", "sensor", given, environ={})
+    prod = environment_from_settings("prod", "sensor", {"catalog": "main", "schema": "sensor"}, environ={})
+    sink = build_stages({"postgres_url": "env:GOLD_URL", "postgres_table": "gold"})[2].sink.second
+
+    told = [
+        sink.batch_writer(BatchContext(environment, "merge-gold", "sensor-merge-gold", "/checkpoint")).doctor
+        for environment in (local, prod)
+    ]
+
+    options = "--set postgres_url=env:GOLD_URL --set postgres_table=gold"
+    assert told == [
+        f"surestart doctor merge-gold -e local --root '{tmp_path}/a b' {options}",
+        f"surestart doctor merge-gold -e prod --set catalog=main --set schema=sensor {options}",
+    ]
 
 
 @pytest.mark.parametrize(

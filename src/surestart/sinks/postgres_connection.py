@@ -32,7 +32,7 @@ def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> ps
         failure = UsageError(
             "the database URL is not one that libpq can parse",
             meaning="The database was not reached, so nothing was written.",
-            next="export SURESTART_POSTGRES_URL='postgresql://user:password@host:5432/database'",
+            next=url.place.put,
             code="DatabaseUrlMalformed",
         )
     if failure is not None:

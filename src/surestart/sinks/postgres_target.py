@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import UsageError
 from surestart.sinks.postgres_connection import name
 from surestart.sinks.postgres_types import StagedColumn, TargetColumn, loses_something
+from surestart.sinks.postgres_url import Secret
 
 if TYPE_CHECKING:
     import psycopg
@@ -106,7 +107,9 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
         )
 
 
-def check_upsert(target: Target, keys: tuple[str, ...], order: tuple[str, ...], columns: tuple[str, ...]) -> None:
+def check_upsert(
+    target: Target, keys: tuple[str, ...], order: tuple[str, ...], columns: tuple[str, ...], url: Secret
+) -> None:
     """Raises unless the table can tell one key from another and the batch carries keys and order."""
     missing = [column for column in (*keys, *order) if column not in columns]
     if missing:
@@ -120,7 +123,7 @@ def check_upsert(target: Target, keys: tuple[str, ...], order: tuple[str, ...], 
         raise UsageError(
             f"{target.label} has no primary key or unique index on exactly ({', '.join(keys)})",
             meaning="An upsert needs one; without it the same key would be stored twice. Nothing was written.",
-            next=f"psql \"$SURESTART_POSTGRES_URL\" -c 'CREATE UNIQUE INDEX ON {target.sql} ({name_list(keys)})'",
+            next=url.place.psql(f"CREATE UNIQUE INDEX ON {target.sql} ({name_list(keys)})"),
             code="PostgresKeyMissing",
         )
 

@@ -12,8 +12,8 @@
     anything else                  text                        whatever reads that text
 
 A number goes into real and double precision where all its digits survive: 6 and 15 of them. PostgreSQL itself would
-round 40000.7 into an integer column, 0.1 + 0.2 into a numeric one (15 digits), 0.005 into numeric(12,2) and 2^53 + 1 into
-double precision, and cut a time off a date column, without a word.
+round 40000.7 into an integer column, 0.1 + 0.2 into a numeric one (15 digits), 0.005 into numeric(12,2) and 2^53 + 1
+into double precision, and cut a time off a date column, without a word.
 """
 
 from __future__ import annotations
