@@ -26,11 +26,11 @@ from sensor_pipeline.records import (
     READING_COLUMNS,
 )
 from sensor_pipeline.simulate import read_truth, write_files
+from surestart.avro.registry_split import AsksRegistry, RegistrySplit
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_merge import DeltaMerge
-from surestart.sinks.delta_split import DeltaSplit
 from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
@@ -52,6 +52,7 @@ SETTINGS = {
     "mirror": "true: show the progress in Kafka as the group <env>.<query>.mirror (default false)",
     "format": "json, confluent (Avro with a schema id in front) or avro (one fixed schema) (default json)",
     "registry": "URL of a schema registry, or a folder of <id>.avsc files, when format is confluent",
+    "subject": "subject that the registry must have before a start (default: not looked for)",
     "avro_schema": "file with the schema of every record, when format is avro",
     "postgres_url": "gold goes to PostgreSQL as well; where its URL is kept: env:NAME or secret:scope/key",
     "postgres_table": "table or schema.table for gold, when postgres_url is set (default sensor_gold)",
@@ -69,7 +70,7 @@ def deserialize(settings: Mapping[str, str]) -> Stage:
         "deserialize",
         DeltaSource("sensor_raw"),
         transform,
-        DeltaSplit(
+        RegistrySplit(
             good="sensor_readings_deserialized",
             good_columns=READING_COLUMNS,
             quarantine="sensor_quarantine",
@@ -174,7 +175,7 @@ def _options(settings: Mapping[str, str], *names: str) -> str:
     return " ".join(f"--set {name}={shlex.quote(settings[name])}" for name in names if settings.get(name))
 
 
-def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]:
+def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | None]:
     """What decodes on the stream, and what has to see each batch first."""
     kind = settings.get("format") or "json"
     if kind == "json":
@@ -189,7 +190,8 @@ def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]
     if kind == "confluent" and registry:
         secrets = SecretPlace(settings.get("secret_scope", ""), prefix="SURESTART_")
         by_url = registry.startswith(("http://", "https://"))
-        resolver = RegistryResolver(registry, secrets) if by_url else FolderResolver(registry)
+        subject = settings.get("subject", "")
+        resolver = RegistryResolver(registry, secrets, subject=subject) if by_url else FolderResolver(registry)
         return as_it_is, AvroReadings(resolver)
     needs = {"avro": "avro_schema=reading.avsc", "confluent": "registry=https://registry.example.com"}
     raise UsageError(
