@@ -29,6 +29,7 @@ from sensor_pipeline.simulate import read_truth, write_files
 from surestart.avro.registry_split import AsksRegistry, RegistrySplit
 from surestart.environment import Environment
 from surestart.errors import UsageError
+from surestart.sinks.both import Both
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_merge import DeltaMerge
 from surestart.sources.delta import DeltaSource
@@ -40,10 +41,15 @@ from surestart.stage import Pipeline, Sink, Source, Stage, Transform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+TABLE_FILES = "max_table_files_per_trigger"
+DRIVER_FILES = 10
+
 SETTINGS = {
     "source": "files or kafka (default files)",
     "readings": "how many readings `run` makes when nothing has landed yet (default 200000)",
     "max_files_per_trigger": "rate limit of a file source (default 20 files a batch)",
+    "max_table_files_per_trigger": "rate limit of stages that read a table, in files of the table a batch "
+    "(default 1000, Delta's own; 10 for merge-gold when postgres_load is driver)",
     "starting_offsets": 'earliest, or {"0": 17} as JSON; heeded by a new checkpoint only',
     "max_offsets_per_trigger": "rate limit of a Kafka source (default 500000 records a batch)",
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
@@ -68,7 +74,7 @@ def deserialize(settings: Mapping[str, str]) -> Stage:
     transform, per_batch = _decoders(settings)
     return Stage(
         "deserialize",
-        DeltaSource("sensor_raw"),
+        _table("sensor_raw", settings),
         transform,
         RegistrySplit(
             good="sensor_readings_deserialized",
@@ -91,7 +97,10 @@ def merge_gold(settings: Mapping[str, str]) -> Stage:
         partition_by=("reading_date",),
         bounded_by=("reading_time",),
     )
-    return Stage("merge-gold", DeltaSource("sensor_readings_deserialized"), to_gold, _with_postgres(gold, settings))
+    sink = _with_postgres(gold, settings)
+    # The driver holds the batch in its memory.
+    limit = DRIVER_FILES if isinstance(sink, Both) and _load(settings) == "driver" else None
+    return Stage("merge-gold", _table("sensor_readings_deserialized", settings, limit), to_gold, sink)
 
 
 def build_stages(settings: Mapping[str, str]) -> tuple[Stage, ...]:
@@ -124,7 +133,7 @@ def prepare(environment: Environment, settings: Mapping[str, str]) -> None:
 
 def count(environment: Environment, settings: Mapping[str, str]) -> Account | None:
     """None: the independent count judges JSON records only."""
-    if settings.get("format", "json") != "json":
+    if (settings.get("format") or "json") != "json":
         return None
     if settings.get("source", "files") == "kafka":
         from sensor_pipeline.kafka_simulate import read_topic
@@ -135,7 +144,7 @@ def count(environment: Environment, settings: Mapping[str, str]) -> Account | No
 
 
 def _source(settings: Mapping[str, str]) -> Source:
-    kind = settings.get("source", "files")
+    kind = settings.get("source") or "files"
     if kind == "files":
         limit = str(_number(settings, "max_files_per_trigger", 20))
         return FileSource((("maxFilesPerTrigger", limit),))
@@ -148,12 +157,21 @@ def _source(settings: Mapping[str, str]) -> Source:
     )
 
 
+def _table(name: str, settings: Mapping[str, str], default: int | None = None) -> DeltaSource:
+    if not settings.get(TABLE_FILES) and default is None:
+        return DeltaSource(name)
+    return DeltaSource(name, (("maxFilesPerTrigger", str(_number(settings, TABLE_FILES, default or 1000))),))
+
+
+def _load(settings: Mapping[str, str]) -> str:
+    return settings.get("postgres_load") or "executors"
+
+
 def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
     """Gold in Delta, then in PostgreSQL where postgres_url is set. What that promises: docs/postgres.md."""
     place = settings.get("postgres_url", "")
     if not place:
         return gold
-    from surestart.sinks.both import Both
     from surestart.sinks.postgres import PostgresSink
     from surestart.sinks.postgres_url import DatabaseUrl
 
@@ -164,7 +182,7 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
         keys=KEYS,
         order=NEWEST,
         columns=GOLD_IN_POSTGRES,
-        load=settings.get("postgres_load") or "executors",
+        load=_load(settings),
         told_by=_options(settings, "postgres_url", "postgres_table"),
     )
     return Both(gold, second)

@@ -5,8 +5,8 @@
     GET /subjects                           ["sensor-value", …]
 
 The second and third are asked once, before a start (`check`). Credentials stand in a secret scope or in
-SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL; `with_credentials` reads them for a function that
-runs elsewhere.
+SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL; `with_credentials` reads them for a function
+that runs elsewhere.
 """
 
 from __future__ import annotations
