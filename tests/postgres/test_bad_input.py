@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import psycopg
 import psycopg.conninfo
 import pyarrow as pa
 import pytest
@@ -154,12 +158,34 @@ def test_a_null_where_the_table_wants_a_value(database: Database) -> None:
     _the_next_start_writes_it(database)
 
 
-def test_a_row_that_a_second_writer_put_there_first(database: Database) -> None:
+@pytest.mark.parametrize("moment", ["before", "between staging and COMMIT", "uncommitted until it is waited for"])
+def test_a_row_that_a_second_writer_put_there_first(
+    database: Database, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
     database.execute("CREATE TABLE events (sensor text, part int, pos bigint, value float8, UNIQUE (part, pos))")
-    database.execute("INSERT INTO events VALUES ('s17', 0, 17, 17 / 8.0)")
+    rival = database.connect()
+    ending = threading.Thread(target=lambda: _commit_once_waited_for(database, rival))
+
+    def put(point: str = "") -> None:
+        # The batch is wholly in staging, in its transaction, and has not touched the target.
+        if point == "postgres.before_ledger":
+            assert len(database.staging_tables()) == 1
+        if point in ("", "postgres.before_ledger"):
+            rival.autocommit = moment != "uncommitted until it is waited for"
+            rival.execute("INSERT INTO events VALUES ('s17', 0, 17, 17 / 8.0)")
+            if not rival.autocommit:
+                ending.start()
+
+    if moment == "before":
+        put()
+    else:
+        monkeypatch.setattr("surestart.sinks.postgres_batch.reach", put)
 
     error = refused(append(database, 0), readings(0))
 
+    monkeypatch.undo()
+    if ending.ident is not None:
+        ending.join(60)
     assert error.code == "PostgresRowsRefused"
     assert "Key (part, pos)=(0, 17) already exists" in error.what
     assert database.one("SELECT count(*) FROM events") == 1
@@ -268,6 +294,14 @@ def test_a_target_locked_by_somebody_else_is_waited_for_and_then_given_up(databa
     other.rollback()
     write(upsert(database, 0), readings(0))
     assert database.one("SELECT count(*) FROM gold") == 100
+
+
+def _commit_once_waited_for(database: Database, rival: psycopg.Connection[Any]) -> None:
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+    deadline = time.monotonic() + 60
+    while not database.one(waiting) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    rival.commit()
 
 
 def _the_next_start_writes_it(database: Database) -> None:
