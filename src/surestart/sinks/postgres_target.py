@@ -20,6 +20,7 @@ class Target:
     table: str
     columns: tuple[TargetColumn, ...]
     unique: tuple[frozenset[str], ...]
+    primary: tuple[str, ...]
 
     @property
     def label(self) -> str:
@@ -65,17 +66,19 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
     ).fetchall()
     # Partial and expression indexes cannot serve as the conflict target of an upsert by plain columns.
     unique = connection.execute(
-        "SELECT array_agg(a.attname::text) FROM pg_index i"
+        "SELECT array_agg(a.attname::text ORDER BY array_position(i.indkey::int2[], a.attnum)), i.indisprimary"
+        " FROM pg_index i"
         " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])"
         " WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indimmediate"
-        " AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid",
+        " AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid, i.indisprimary",
         (oid,),
     ).fetchall()
     return Target(
         schema=schema,
         table=table,
         columns=tuple(TargetColumn(*column) for column in columns),
-        unique=tuple(frozenset(names) for (names,) in unique),
+        unique=tuple(frozenset(names) for names, _ in unique),
+        primary=next((tuple(names) for names, is_primary in unique if is_primary), ()),
     )
 
 
