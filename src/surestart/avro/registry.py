@@ -169,8 +169,8 @@ class RegistryResolver:
     def _out_of_reach(self, path: str, reason: str) -> CannotTell:
         return CannotTell(
             f"the schema registry {self.url} did not answer {path}: {reason}",
-            meaning="Which schema the records were written with is not known. The batch was not written and will be "
-            "tried again; no record was quarantined for it.",
+            meaning="Which schema the records were written with is not known. Nothing was written and no record was "
+            "quarantined for it; the next start tries again.",
             next=f"curl -sS {self.url.rstrip('/')}/subjects",
             do_not="take the records for broken: without the registry none of them can be judged.",
             code="RegistryOutOfReach",
