@@ -23,6 +23,7 @@ from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import read_chain
+from surestart.remedies.plan import Plan
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
 from surestart.runner import run_stage
@@ -77,17 +78,10 @@ def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
     spark: Any, database: Database, tmp_path: Path
 ) -> None:
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
-    land(environment, 300, per_file=150)
-    both = build_stages(SETTINGS)
-    for stage in both:
-        run_stage(spark, environment, stage)
-    first = in_postgres(database)
-    assert first == in_delta(spark, environment)
-    assert account(environment).faults == {}
-    assert first
+    first = in_both(spark, environment, database)
 
     # Everything that forgets the setting looks like this: `run all` without --set, a notebook, a deploy without --var.
-    land(environment, 150, per_file=150)
+    land(environment, 20)
     raw, deserialize, delta_only = build_stages({})
     run_stage(spark, environment, raw)
     run_stage(spark, environment, deserialize)
@@ -96,24 +90,60 @@ def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
     assert unasked.value.code == "SINK_LEFT_OUT"
     assert "--accept SINK_LEFT_OUT" in unasked.value.next
     assert in_delta(spark, environment) == first
-    forgetful = plan_reset(spark, environment, read_chain(environment, build_stages({})), "merge-gold", Request({}))
-    (run,) = [step for step in forgetful.steps if step.kind == "run"]
-    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run.what
 
     run_stage(spark, environment, delta_only, accept=("SINK_LEFT_OUT",))
     assert in_delta(spark, environment) != first
     assert in_postgres(database) == first
     assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
-    run_stage(spark, environment, delta_only)
 
     with pytest.raises(Refused) as behind:
-        run_stage(spark, environment, both[2])
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
     assert behind.value.code == "SINK_BEHIND_CHECKPOINT"
-    chain = read_chain(environment, both)
-    plan = plan_reset(spark, environment, chain, "merge-gold", Request(SETTINGS))
-    apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+    assert in_postgres(database) == first
+
+
+@pytest.mark.chaos
+def test_a_plan_without_the_setting_says_so_and_one_with_it_brings_both_together_again(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    first = in_both(spark, environment, database)
+    land(environment, 20)
+    run_stage(spark, environment, build_stages({})[0])
+    run_stage(spark, environment, build_stages({})[1])
+
+    def reset(settings: dict[str, str]) -> Plan:
+        chain = read_chain(environment, build_stages(settings))
+        plan = plan_reset(spark, environment, chain, "merge-gold", Request(settings))
+        apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+        return plan
+
+    forgetful = reset({})
+
+    (run,) = [step for step in forgetful.steps if step.kind == "run"]
+    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run.what
+    # Said, read and applied: nobody is asked again, and the history has it.
+    assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
+    run_stage(spark, environment, build_stages({})[2])
+    assert in_postgres(database) == first != in_delta(spark, environment)
+
+    (run,) = [step for step in reset(SETTINGS).steps if step.kind == "run"]
+
+    assert "WITHOUT" not in run.what
     assert in_postgres(database) == in_delta(spark, environment) != first
     assert account(environment).faults == {}
+
+
+def in_both(spark: Any, environment: Environment, database: Database) -> Counter[tuple[Any, ...]]:
+    """The gold of a first run, the same in both."""
+    land(environment, 60, per_file=30)
+    for stage in build_stages(SETTINGS):
+        run_stage(spark, environment, stage)
+    found = in_postgres(database)
+    assert found
+    assert found == in_delta(spark, environment)
+    assert account(environment).faults == {}
+    return found
 
 
 def test_switched_on_for_a_stage_that_has_run_it_is_not_started_with_half_of_gold(
