@@ -23,7 +23,8 @@ from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import read_chain
-from surestart.remedies.plan import Plan
+from surestart.remedies.plan import Plan, Step
+from surestart.remedies.plan_replay import From, plan_replay
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
 from surestart.runner import run_stage
@@ -112,26 +113,31 @@ def test_a_plan_without_the_setting_says_so_and_one_with_it_brings_both_together
     run_stage(spark, environment, build_stages({})[0])
     run_stage(spark, environment, build_stages({})[1])
 
-    def reset(settings: dict[str, str]) -> Plan:
-        chain = read_chain(environment, build_stages(settings))
-        plan = plan_reset(spark, environment, chain, "merge-gold", Request(settings))
-        apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
-        return plan
-
-    forgetful = reset({})
-
-    (run,) = [step for step in forgetful.steps if step.kind == "run"]
-    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run.what
+    chain = read_chain(environment, build_stages({}))
+    forgetful = plan_reset(spark, environment, chain, "merge-gold", Request({}))
+    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run_of(forgetful).what
+    apply_plan(spark, environment, chain, forgetful, lambda plan: plan.target)
     # Said, read and applied: nobody is asked again, and the history has it.
     assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
     run_stage(spark, environment, build_stages({})[2])
     assert in_postgres(database) == first != in_delta(spark, environment)
 
-    (run,) = [step for step in reset(SETTINGS).steps if step.kind == "run"]
+    # As the refusal of a start with both says.
+    with pytest.raises(Refused, match="sensor_gold") as behind:
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
+    assert "surestart plan " in behind.value.next
+    chain = read_chain(environment, build_stages(SETTINGS))
+    plan = plan_replay(spark, environment, chain, "merge-gold", From(output=True), Request(SETTINGS))
+    assert "WITHOUT" not in run_of(plan).what
+    apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
 
-    assert "WITHOUT" not in run.what
     assert in_postgres(database) == in_delta(spark, environment) != first
     assert account(environment).faults == {}
+
+
+def run_of(plan: Plan) -> Step:
+    (step,) = [step for step in plan.steps if step.kind == "run"]
+    return step
 
 
 def in_both(spark: Any, environment: Environment, database: Database) -> Counter[tuple[Any, ...]]:
