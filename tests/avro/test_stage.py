@@ -59,10 +59,14 @@ def tables(spark: Any, environment: Environment) -> tuple[Counter[Any], dict[int
 
 
 def test_each_record_of_two_schemas_is_a_reading_or_has_its_reason(
-    spark: Any, environment: Environment, registry: Any
+    spark: Any, environment: Environment, registry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.register(7, FIRST)
     registry.register(8, SECOND)
+    # On Spark Connect these variables are not where the batch runs.
+    registry.protect("sensor", CANARY)
+    monkeypatch.setenv("SURESTART_REGISTRY_USERNAME", "sensor")
+    monkeypatch.setenv("SURESTART_REGISTRY_PASSWORD", CANARY)
     whole = confluent(7, encode(FIRST, reading("sensor-1")))
     put_raw(
         spark,
