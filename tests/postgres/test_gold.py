@@ -123,9 +123,9 @@ def test_a_plan_without_the_setting_says_so_and_one_with_it_brings_both_together
     assert in_postgres(database) == first != in_delta(spark, environment)
 
     # As the refusal of a start with both says.
-    with pytest.raises(Refused, match="sensor_gold") as behind:
+    with pytest.raises(Refused, match="sensor_gold knows no batch of query") as unseen:
         run_stage(spark, environment, build_stages(SETTINGS)[2])
-    assert "surestart plan " in behind.value.next
+    assert "surestart plan replay merge-gold" in unseen.value.next
     chain = read_chain(environment, build_stages(SETTINGS))
     plan = plan_replay(spark, environment, chain, "merge-gold", From(output=True), Request(SETTINGS))
     assert "WITHOUT" not in run_of(plan).what

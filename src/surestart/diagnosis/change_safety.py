@@ -221,6 +221,11 @@ def find_left_out(declaration: StageDeclaration, registered: Mapping[str, object
     return tuple(Change("sink left out", _place(sink), now, ChangeClass.CANNOT_TELL, rule) for sink in gone)
 
 
+def find_added(declaration: StageDeclaration, registered: Mapping[str, object]) -> tuple[SinkDeclaration, ...]:
+    """Sinks that this run would write to and the last one did not."""
+    return _without_counterpart(declaration.sinks, StageFacts.read(registered).sinks)
+
+
 def _without_counterpart(
     before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]
 ) -> tuple[SinkDeclaration, ...]:
