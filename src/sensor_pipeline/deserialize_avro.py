@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sensor_pipeline.deserialize import readings_of
 from sensor_pipeline.records import MESSAGE
 from surestart.avro.decode import decode_avro
+from surestart.avro.registry import RegistryResolver
 from surestart.avro.schemas import FixedSchema, SchemaResolver
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ class AvroReadings:
     a batch, because the ids in it are looked up first; with a fixed schema a stream will do."""
 
     resolver: SchemaResolver | FixedSchema
+
+    def check(self) -> None:
+        if isinstance(self.resolver, RegistryResolver):
+            self.resolver.check()
+
+    def with_credentials(self) -> AvroReadings:
+        if isinstance(self.resolver, RegistryResolver):
+            return AvroReadings(self.resolver.with_credentials())
+        return self
 
     def __call__(self, raw: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F

@@ -6,6 +6,7 @@ files or Kafka ──raw-ingest──> sensor_raw ──deserialize──> senso
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +26,12 @@ from sensor_pipeline.records import (
     READING_COLUMNS,
 )
 from sensor_pipeline.simulate import read_truth, write_files
+from surestart.avro.registry_split import AsksRegistry, RegistrySplit
 from surestart.environment import Environment
 from surestart.errors import UsageError
+from surestart.sinks.both import Both
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_merge import DeltaMerge
-from surestart.sinks.delta_split import DeltaSplit
 from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
@@ -39,10 +41,15 @@ from surestart.stage import Pipeline, Sink, Source, Stage, Transform
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+TABLE_FILES = "max_table_files_per_trigger"
+DRIVER_FILES = 10
+
 SETTINGS = {
     "source": "files or kafka (default files)",
     "readings": "how many readings `run` makes when nothing has landed yet (default 200000)",
     "max_files_per_trigger": "rate limit of a file source (default 20 files a batch)",
+    "max_table_files_per_trigger": "rate limit of stages that read a table, in files of the table a batch "
+    "(default 1000, Delta's own; 10 for merge-gold when postgres_load is driver)",
     "starting_offsets": 'earliest, or {"0": 17} as JSON; heeded by a new checkpoint only',
     "max_offsets_per_trigger": "rate limit of a Kafka source (default 500000 records a batch)",
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
@@ -51,6 +58,7 @@ SETTINGS = {
     "mirror": "true: show the progress in Kafka as the group <env>.<query>.mirror (default false)",
     "format": "json, confluent (Avro with a schema id in front) or avro (one fixed schema) (default json)",
     "registry": "URL of a schema registry, or a folder of <id>.avsc files, when format is confluent",
+    "subject": "subject that the registry must have before a start (default: not looked for)",
     "avro_schema": "file with the schema of every record, when format is avro",
     "postgres_url": "gold goes to PostgreSQL as well; where its URL is kept: env:NAME or secret:scope/key",
     "postgres_table": "table or schema.table for gold, when postgres_url is set (default sensor_gold)",
@@ -66,9 +74,9 @@ def deserialize(settings: Mapping[str, str]) -> Stage:
     transform, per_batch = _decoders(settings)
     return Stage(
         "deserialize",
-        DeltaSource("sensor_raw"),
+        _table("sensor_raw", settings),
         transform,
-        DeltaSplit(
+        RegistrySplit(
             good="sensor_readings_deserialized",
             good_columns=READING_COLUMNS,
             quarantine="sensor_quarantine",
@@ -89,7 +97,10 @@ def merge_gold(settings: Mapping[str, str]) -> Stage:
         partition_by=("reading_date",),
         bounded_by=("reading_time",),
     )
-    return Stage("merge-gold", DeltaSource("sensor_readings_deserialized"), to_gold, _with_postgres(gold, settings))
+    sink = _with_postgres(gold, settings)
+    # The driver holds the batch in its memory.
+    limit = DRIVER_FILES if isinstance(sink, Both) and _load(settings) == "driver" else None
+    return Stage("merge-gold", _table("sensor_readings_deserialized", settings, limit), to_gold, sink)
 
 
 def build_stages(settings: Mapping[str, str]) -> tuple[Stage, ...]:
@@ -122,7 +133,7 @@ def prepare(environment: Environment, settings: Mapping[str, str]) -> None:
 
 def count(environment: Environment, settings: Mapping[str, str], last: str = "merge-gold") -> Account | None:
     """None: the independent count judges JSON records only, and opens files of this machine only."""
-    if settings.get("format", "json") != "json":
+    if (settings.get("format") or "json") != "json":
         return None
     if settings.get("source", "files") == "kafka":
         from sensor_pipeline.kafka_simulate import read_begins, read_topic
@@ -136,7 +147,7 @@ def count(environment: Environment, settings: Mapping[str, str], last: str = "me
 
 
 def _source(settings: Mapping[str, str]) -> Source:
-    kind = settings.get("source", "files")
+    kind = settings.get("source") or "files"
     if kind == "files":
         limit = str(_number(settings, "max_files_per_trigger", 20))
         return FileSource((("maxFilesPerTrigger", limit),))
@@ -149,12 +160,21 @@ def _source(settings: Mapping[str, str]) -> Source:
     )
 
 
+def _table(name: str, settings: Mapping[str, str], default: int | None = None) -> DeltaSource:
+    if not settings.get(TABLE_FILES) and default is None:
+        return DeltaSource(name)
+    return DeltaSource(name, (("maxFilesPerTrigger", str(_number(settings, TABLE_FILES, default or 1000))),))
+
+
+def _load(settings: Mapping[str, str]) -> str:
+    return settings.get("postgres_load") or "executors"
+
+
 def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
     """Gold in Delta, then in PostgreSQL where postgres_url is set. What that promises: docs/postgres.md."""
     place = settings.get("postgres_url", "")
     if not place:
         return gold
-    from surestart.sinks.both import Both
     from surestart.sinks.postgres import PostgresSink
     from surestart.sinks.postgres_url import DatabaseUrl
 
@@ -165,12 +185,18 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
         keys=KEYS,
         order=NEWEST,
         columns=GOLD_IN_POSTGRES,
-        load=settings.get("postgres_load") or "executors",
+        load=_load(settings),
+        told_by=_options(settings, "postgres_url", "postgres_table"),
     )
     return Both(gold, second)
 
 
-def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]:
+def _options(settings: Mapping[str, str], *names: str) -> str:
+    """These settings as a command line gives them."""
+    return " ".join(f"--set {name}={shlex.quote(settings[name])}" for name in names if settings.get(name))
+
+
+def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | None]:
     """What decodes on the stream, and what has to see each batch first."""
     kind = settings.get("format") or "json"
     if kind == "json":
@@ -185,7 +211,8 @@ def _decoders(settings: Mapping[str, str]) -> tuple[Transform, Transform | None]
     if kind == "confluent" and registry:
         secrets = SecretPlace(settings.get("secret_scope", ""), prefix="SURESTART_")
         by_url = registry.startswith(("http://", "https://"))
-        resolver = RegistryResolver(registry, secrets) if by_url else FolderResolver(registry)
+        subject = settings.get("subject", "")
+        resolver = RegistryResolver(registry, secrets, subject=subject) if by_url else FolderResolver(registry)
         return as_it_is, AvroReadings(resolver)
     needs = {"avro": "avro_schema=reading.avsc", "confluent": "registry=https://registry.example.com"}
     raise UsageError(

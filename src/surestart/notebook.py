@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 80
 LONGEST_PATH = 1000
+_DATABASE_URL = re.compile(r"\s*postgres(ql)?://|.*\bpassword\s*=", re.I)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,12 @@ class Widget:
     default: str
     label: str
     choices: tuple[str, ...] = ()
+
+
+def widgets_of(pipeline: Pipeline, *names: str, but: Sequence[str] = ()) -> tuple[Widget, ...]:
+    """A widget for each of these settings of the pipeline, or for all of them `but` these; empty means the default."""
+    chosen = names or tuple(name for name in pipeline.settings if name not in but)
+    return tuple(Widget(name, "", f"{name}: {pipeline.settings[name]}") for name in chosen)
 
 
 class Widgets(Protocol):
@@ -63,7 +71,10 @@ class LocalWidgets:
     _values: dict[str, str] = field(default_factory=dict)
 
     def text(self, name: str, defaultValue: str, label: str = "") -> None:
-        self._values[name] = self.environ.get(f"SURESTART_{name.upper()}") or defaultValue
+        variable = f"SURESTART_{name.upper()}"
+        value = self.environ.get(variable) or defaultValue
+        # Settings are shown below the cell: of a database's URL only the place, which is what the setting wants.
+        self._values[name] = f"env:{variable}" if _DATABASE_URL.match(value) else value
 
     def dropdown(self, name: str, defaultValue: str, choices: Sequence[str], label: str = "") -> None:
         if defaultValue not in choices:
@@ -90,7 +101,8 @@ def read_settings(
             source.dropdown(widget.name, widget.default, list(widget.choices), widget.label)
         else:
             source.text(widget.name, widget.default, widget.label)
-        value = source.get(widget.name).strip()
+        # A job whose variable is not set passes an empty text.
+        value = source.get(widget.name).strip() or widget.default
         if widget.choices and value not in widget.choices:
             # A job parameter may carry any text, also into a drop-down.
             raise UsageError(

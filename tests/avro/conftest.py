@@ -19,6 +19,7 @@ class Registry:
         self.asked: Counter = Counter()
         self.authorization = ""
         self.fails_with = 0
+        self.forbids = ""
         self.redirects_to = ""
         self.seen_authorization: list[str | None] = []
         registry = self
@@ -69,6 +70,8 @@ class Registry:
             return self.fails_with, {"error_code": 50001, "message": "store"}
         if self.authorization and given != self.authorization:
             return 401, {"error_code": 401, "message": "Unauthorized"}
+        if path == self.forbids:
+            return 403, {"error_code": 40301, "message": "Forbidden"}
         parts = path.strip("/").split("/")
         match parts:
             case ["schemas", "ids", number]:
@@ -80,7 +83,7 @@ class Registry:
                 if subject not in self.subjects:
                     return 404, {"error_code": 40401, "message": "Subject not found"}
                 number = self.subjects[subject]
-                return 200, {"subject": subject, "id": number, "version": 1, "schema": self.schemas[number]["schema"]}
+                return 200, {"subject": subject, "id": number, "version": 1, **self.schemas[number]}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from base64 import b64encode
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from surestart.avro.registry import RegistryResolver
+from surestart.avro.registry import Authorization, RegistryResolver
 from surestart.avro.schemas import FolderResolver, resolve
 from surestart.errors import CannotTell, UsageError
 from surestart.local.kafka_configuration import free_ports
+from surestart.sources.kafka_security import SecretPlace
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
 CANARY = "canary-r3gistry"
@@ -25,6 +29,74 @@ def test_the_three_endpoints_are_understood(registry):
     assert (latest.id, latest.version) == (7, 1)
     assert asked.read_latest("nothing") is None
     assert asked.read_subjects() == ("sensor-value",)
+
+
+def test_before_a_start_the_registry_answers_and_has_the_subject(registry):
+    registry.register(7, SCHEMA, "sensor-value")
+    registry.register(8, "message R {}", "rooms-value", schemaType="PROTOBUF")
+    registry.protect("sensor", CANARY)
+    wrong = RegistryResolver(registry.url, authorization=Authorization("Basic d3Jvbmc="))
+    right = with_password(registry)
+
+    right.check()
+    replace(right, subject="sensor-value").check()
+    with pytest.raises(CannotTell, match=r"did not answer /subjects: HTTP 401"):
+        wrong.check()
+    with pytest.raises(CannotTell, match="Connection refused"):
+        RegistryResolver(f"http://127.0.0.1:{free_ports().plain}").check()
+    with pytest.raises(
+        UsageError, match=r"subject 'sensr-value' .*: is not there; it has 2: rooms-value, sensor-value"
+    ):
+        replace(right, subject="sensr-value").check()
+    with pytest.raises(UsageError, match="schema 8 is PROTOBUF, not Avro"):
+        replace(right, subject="rooms-value").check()
+
+
+def test_credentials_that_may_not_list_subjects_are_no_reason_not_to_start(registry):
+    registry.register(7, SCHEMA, "sensor-value")
+    registry.forbids = "/subjects"
+
+    RegistryResolver(registry.url, subject="sensor-value").check()
+    with pytest.raises(UsageError, match=r"subject 'other' .*: is not there\n"):
+        RegistryResolver(registry.url, subject="other").check()
+
+
+def test_credentials_read_before_travel_with_the_resolver_and_show_nowhere(registry, monkeypatch):
+    registry.protect("sensor", CANARY)
+    registry.register(7, SCHEMA)
+    asked = with_password(registry)
+
+    elsewhere = pickle.loads(pickle.dumps(asked))
+
+    assert elsewhere == asked
+    assert resolve(elsewhere, 7).parsed == SCHEMA
+    secret = b64encode(f"sensor:{CANARY}".encode()).decode()
+    for told in (repr(asked), str(asked), repr(asked.authorization), f"{asked.authorization}"):
+        assert CANARY not in told
+        assert secret not in told
+
+
+def test_credentials_are_read_from_a_secret_scope(registry):
+    registry.protect("sensor", CANARY)
+    registry.register(7, SCHEMA)
+    kept = {"registry-username": "sensor", "registry-password": CANARY, "sasl-password": "not for a registry"}
+    entries = [SimpleNamespace(key=key) for key in kept]
+    secrets = SimpleNamespace(list={"kafka-prod": entries}.__getitem__, get=lambda scope, key: kept[key])
+
+    asked = RegistryResolver(registry.url, SecretPlace("kafka-prod", prefix="SURESTART_")).with_credentials(
+        dbutils=SimpleNamespace(secrets=secrets)
+    )
+
+    assert asked.read_schema(7).parsed == SCHEMA
+    assert registry.seen_authorization == ["Basic " + b64encode(f"sensor:{CANARY}".encode()).decode()]
+
+
+def with_password(registry):
+    """As a run has it: read from variables that are gone when the batch asks."""
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("SURESTART_REGISTRY_USERNAME", "sensor")
+        variables.setenv("SURESTART_REGISTRY_PASSWORD", CANARY)
+        return RegistryResolver(registry.url).with_credentials()
 
 
 def test_a_schema_is_asked_for_once_and_an_unknown_one_again_each_time(registry):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import uuid
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +15,11 @@ from avro_bytes import confluent, encode, record
 from sensor_pipeline.records import RAW_COLUMNS
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.errors import UsageError
+from surestart.errors import CannotTell, UsageError
 from surestart.runner import run_stage
+from surestart.stage import BatchContext
+
+CANARY = "canary-r3gistry"
 
 FIRST = record(
     "Reading",
@@ -52,10 +59,14 @@ def tables(spark: Any, environment: Environment) -> tuple[Counter[Any], dict[int
 
 
 def test_each_record_of_two_schemas_is_a_reading_or_has_its_reason(
-    spark: Any, environment: Environment, registry: Any
+    spark: Any, environment: Environment, registry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.register(7, FIRST)
     registry.register(8, SECOND)
+    # On Spark Connect these variables are not where the batch runs.
+    registry.protect("sensor", CANARY)
+    monkeypatch.setenv("SURESTART_REGISTRY_USERNAME", "sensor")
+    monkeypatch.setenv("SURESTART_REGISTRY_PASSWORD", CANARY)
     whole = confluent(7, encode(FIRST, reading("sensor-1")))
     put_raw(
         spark,
@@ -83,9 +94,46 @@ def test_each_record_of_two_schemas_is_a_reading_or_has_its_reason(
     assert reasons[5] == "range: temperature"
 
 
-def test_a_fixed_schema_needs_no_registry(spark: Any, environment: Environment, tmp_path: Any) -> None:
-    import json
+def test_the_credentials_of_a_registry_are_read_where_the_run_starts(
+    spark: Any, environment: Environment, registry: Any, tmp_path: Path
+) -> None:
+    registry.register(7, FIRST)
+    registry.protect("sensor", CANARY)
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    put_raw(spark, environment, [confluent(7, encode(FIRST, reading("sensor-1")))])
+    stage = build_stages({"format": "confluent", "registry": registry.url})[1]
+    with pytest.MonkeyPatch.context() as variables:
+        variables.setenv("SURESTART_REGISTRY_USERNAME", "sensor")
+        variables.setenv("SURESTART_REGISTRY_PASSWORD", CANARY)
+        stage.sink.prepare(spark, environment)
+        writer = stage.sink.batch_writer(BatchContext(environment, stage.name, "sensor-deserialize", str(checkpoint)))
 
+    # As on Spark Connect: pickled here, run in a process that has neither variables nor secret scopes of this one.
+    elsewhere = pickle.loads(pickle.dumps(writer))
+    elsewhere(stage.transform(stage.source.read_batch(spark, environment)), 0)
+
+    accepted, reasons = tables(spark, environment)
+    assert (accepted, reasons) == ({(0, "sensor-1", None, 20.5): 1}, {})
+    assert CANARY not in repr(writer) + repr(stage)
+
+
+def test_a_registry_that_refuses_stops_the_run_before_a_batch_is_planned(
+    spark: Any, environment: Environment, registry: Any
+) -> None:
+    registry.register(7, FIRST)
+    registry.protect("sensor", CANARY)
+    put_raw(spark, environment, [confluent(7, encode(FIRST, reading("sensor-1")))])
+
+    with pytest.raises(CannotTell, match="did not answer /subjects: HTTP 401") as refused:
+        run_stage(spark, environment, build_stages({"format": "confluent", "registry": registry.url})[1])
+
+    assert refused.value.code == "RegistryOutOfReach"
+    assert not (Path(environment.checkpoint("deserialize")) / "offsets").exists()
+
+
+def test_a_fixed_schema_needs_no_registry(spark: Any, environment: Environment, tmp_path: Any) -> None:
     (tmp_path / "reading.avsc").write_text(json.dumps(FIRST))
     put_raw(spark, environment, [encode(FIRST, reading("sensor-1")), b"{}"])
     settings = {"format": "avro", "avro_schema": str(tmp_path / "reading.avsc")}

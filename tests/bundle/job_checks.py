@@ -15,6 +15,8 @@ from bundle_files import Bundle, Target
 from checkpoints import settings_of
 from quartz import faults_of
 
+from sensor_pipeline.stages import PIPELINE
+
 Found = Iterator[tuple[str, str]]
 
 
@@ -134,6 +136,9 @@ def _notebook_parameters(bundle: Bundle, target: Target) -> Found:
             cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
             code = "".join(line for cell in cells if cell["cell_type"] == "code" for line in cell["source"])
             widgets = {"environment", "catalog", "schema", *re.findall(r"""Widget\(\s*["'](\w+)["']""", code)}
+            for chosen in re.findall(r"""widgets_of\(PIPELINE, ([^)]*)\)""", code):
+                names = re.findall(r"""["'](\w+)["']""", chosen)
+                widgets |= set(PIPELINE.settings) - set(names) if "but=" in chosen else set(names)
             for name in sorted(set(settings_of(task, job)) - widgets):
                 yield f"{key}.{task['task_key']}", f"{file.name} has no widget {name!r}: the value would be dropped"
 

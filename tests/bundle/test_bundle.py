@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 from bundle_check import check_bundle
 from bundle_files import read_bundle, resolve_target
@@ -116,6 +117,73 @@ def test_the_job_for_remedies_starts_by_hand_and_is_given_what_the_stages_are_gi
         assert own.pop("checkpoint_root") == here.checkpoint_root, key
         assert own.pop("landing", here.landing) == here.landing, key
         assert own.items() <= given.items(), key
+
+
+# Nothing is simulated on Databricks.
+LOCAL_ONLY = {"readings"}
+# What a wheel task is given and a notebook has from its catalog and schema.
+PLACE = {"environment", "catalog", "schema", "checkpoint_root", "landing", "job-run-id", "job-run-url", "log"}
+NOTEBOOKS = {
+    "sensor_raw_ingest": "01_raw_ingest.ipynb",
+    "sensor_deserialize": "02_deserialize.ipynb",
+    "sensor_merge_gold": "03_merge_gold.ipynb",
+    "sensor_reset": "05_reset.ipynb",
+}
+
+
+def given_by(job):
+    return set(settings_of(job["tasks"][0], job)) - PLACE
+
+
+def test_every_setting_of_the_pipeline_can_be_set_on_databricks():
+    jobs = resolve_target(BUNDLE, "prod").jobs
+    by_stage = set().union(*(given_by(job) for job in stage_jobs("prod").values()))
+
+    assert by_stage | LOCAL_ONLY == set(PIPELINE.settings)
+    assert given_by(jobs["sensor_reset"]) - {"stage", "remedy", "options", "mode", "digest"} == by_stage
+
+
+@pytest.mark.parametrize(("key", "name"), NOTEBOOKS.items())
+def test_the_notebook_of_a_stage_has_every_setting_that_its_job_passes(key, name):
+    (settings,) = [
+        cell.source for cell in nbformat.read(ROOT / "notebooks" / name, as_version=4).cells if cell.id == "settings"
+    ]
+    found: dict = {}
+    # The notebook's own cell: what it asks for is what it has.
+    exec(settings, found)
+
+    assert given_by(resolve_target(BUNDLE, "prod").jobs[key]) <= set(found["settings"]), name
+
+
+def test_notebook_4_judges_with_every_setting_that_the_jobs_have():
+    code = (ROOT / "notebooks" / "04_explore_checkpoints.ipynb").read_text(encoding="utf-8")
+
+    assert 'widgets_of(PIPELINE, but=(\\"source\\", \\"readings\\"))' in code
+    assert 'Widget(\\"source\\"' in code
+
+
+@pytest.mark.parametrize("postgres", ["", "secret:sensor/postgres-url"])
+def test_an_empty_value_is_the_default(postgres):
+    given = {"postgres_url": postgres, "postgres_load": "driver"} if postgres else {}
+    empty = {**dict.fromkeys(PIPELINE.settings, ""), **given}
+
+    assert PIPELINE.build_stages(empty) == PIPELINE.build_stages(given)
+    assert PIPELINE.count is not None
+
+
+def test_what_passes_through_the_driver_comes_in_small_batches():
+    def options(**settings):
+        return PIPELINE.build_stages(settings)[2].source.options
+
+    url = {"postgres_url": "secret:sensor/postgres-url"}
+    job = resolve_target(BUNDLE, "prod").jobs["sensor_merge_gold"]
+    settings = settings_of(job["tasks"][0], job)
+
+    assert options(**url, postgres_load="driver") == (("maxFilesPerTrigger", "10"),)
+    assert options(**url, postgres_load="driver", max_table_files_per_trigger="3") == (("maxFilesPerTrigger", "3"),)
+    assert options(**url) == options(postgres_load="driver") == ()
+    assert settings["postgres_load"] == "driver"
+    assert settings["max_table_files_per_trigger"] == ""
 
 
 def test_two_people_in_dev_share_nothing():

@@ -198,6 +198,22 @@ def test_two_steps_of_one_batch_are_judged_apart() -> None:
     assert not ask(evidence, 5, replayed=True, sink=late).replay_recognised
 
 
+@pytest.mark.parametrize("last", [4, 40])
+def test_a_sink_that_the_last_run_left_out_is_refused_however_its_batch_numbers_fit(last: int) -> None:
+    """Reset without it, run, switched on again: what it holds is of the former id, and of no batch of this one."""
+    evidence = table({FORMER_ID: last}, (batch_commit(7, last, FORMER_ID),))
+
+    def asked(added: tuple[SinkDeclaration, ...]) -> SinkAcceptance:
+        next_batch = NextBatch(5, QUERY_ID, replayed=False)
+        (answer,) = diagnose_acceptance(stage(MERGE), next_batch, {MERGE.target: evidence}, NOW, added=added)
+        return answer
+
+    assert codes(asked(())) == ("SINK_IDENTITY_RENEWED",)
+    (finding,) = asked((MERGE,)).findings
+    assert (finding.code, finding.severity) == ("SINK_NEVER_SAW_QUERY", Severity.UNSAFE)
+    assert "plan replay" in finding.next
+
+
 def test_a_table_that_never_saw_the_query_is_refused() -> None:
     answer = ask(table(), 5)
 

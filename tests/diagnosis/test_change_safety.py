@@ -17,6 +17,8 @@ from tests.diagnosis.stage_values import APPEND, FILES, MERGE, stage, write_chec
 
 SPARKS = ("3.5", "4.0", "4.2")
 ALLOWED, UNDEFINED, UNSAFE = ChangeClass.ALLOWED, ChangeClass.UNDEFINED, ChangeClass.UNSAFE
+CANNOT_TELL = ChangeClass.CANNOT_TELL
+POSTGRES = SinkDeclaration("postgres", "sensor_gold", path="$GOLD_URL", keys=("sensor_id",))
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 # What Spark 4.0.5 pins: by these keys the writer's line is known again.
 CONFS = {
@@ -66,7 +68,8 @@ KAFKA = SourceDeclaration("kafka", "orders")
         ({"sources": (replace(FILES, target="/inbox"),)}, {}, UNSAFE),
         ({"sources": (replace(FILES, options=(("maxFilesPerTrigger", "5"),)),)}, {}, ALLOWED),
         ({"sources": (replace(FILES, options=(("pathGlobFilter", "*.json"),)),)}, {}, UNDEFINED),
-        ({"sinks": (APPEND, APPEND)}, {}, UNDEFINED),
+        ({"sinks": (APPEND, APPEND)}, {}, CANNOT_TELL),
+        ({"sinks": (APPEND,)}, {"sinks": (APPEND, POSTGRES)}, UNDEFINED),
         ({"sinks": (replace(APPEND, target="/other", path="/other"),)}, {}, UNDEFINED),
         ({"sinks": (replace(APPEND, kind="delta-builtin"),)}, {}, ALLOWED),
         ({"sinks": (replace(APPEND, kind="parquet"),)}, {}, UNDEFINED),
@@ -87,7 +90,7 @@ def test_a_change_against_the_last_run_is_classified_by_the_guides_rule(
     tmp_path: Path, before: dict[str, object], after: dict[str, object], expected: ChangeClass
 ) -> None:
     changes = classify_changes(stage(**after), checkpoint(tmp_path), registered(**before))
-    worst = max((change.kind for change in changes), key=[ALLOWED, UNDEFINED, UNSAFE].index, default=None)
+    worst = max((change.kind for change in changes), key=[ALLOWED, UNDEFINED, CANNOT_TELL, UNSAFE].index, default=None)
 
     if "sources" in before and len(before["sources"]) == 2:  # type: ignore[arg-type]
         # The checkpoint itself holds one source, as the code declares: only the history knows two.
@@ -103,6 +106,40 @@ def test_a_change_is_named_by_what_changed(tmp_path: Path) -> None:
     changes = classify_changes(stage(), checkpoint(tmp_path), before)
 
     assert [change.what for change in changes] == ["kind of source 0", "identity of sink 0", "output mode"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gone"),
+    [
+        ((MERGE, POSTGRES), (MERGE,), ["postgres sensor_gold ($GOLD_URL)"]),
+        ((MERGE, POSTGRES), (POSTGRES,), [f"delta-merge {MERGE.target}"]),
+        # Moved in the same step: the merge has another table, and PostgreSQL is what is gone.
+        ((MERGE, POSTGRES), (replace(MERGE, target="/b", path="/b"),), ["postgres sensor_gold ($GOLD_URL)"]),
+        ((MERGE, POSTGRES), (MERGE, replace(POSTGRES, path="$OTHER_URL")), []),
+        ((MERGE,), (MERGE, POSTGRES), []),
+        ((POSTGRES, MERGE), (MERGE, POSTGRES), []),
+    ],
+)
+def test_a_sink_that_the_last_run_wrote_to_is_not_left_out_in_silence(
+    tmp_path: Path, before: tuple[SinkDeclaration, ...], after: tuple[SinkDeclaration, ...], gone: list[str]
+) -> None:
+    changes = classify_changes(stage(sinks=after), checkpoint(tmp_path), registered(sinks=before))
+
+    left_out = [change for change in changes if change.kind is CANNOT_TELL]
+    assert [change.before for change in left_out] == gone
+    assert not [change for change in changes if gone and change.what.startswith("kind of sink")]
+    found = find_changes(left_out, Commands("merge-gold"))
+    assert [(finding.code, finding.severity) for finding in found] == [("SINK_LEFT_OUT", Severity.CANNOT_TELL)] * len(
+        gone
+    )
+
+
+def test_a_sink_is_left_out_by_the_first_batch_of_a_new_checkpoint_too(tmp_path: Path) -> None:
+    empty = read_checkpoint(str(write_checkpoint(tmp_path / "ck", planned=None, committed=None)))
+
+    (change,) = classify_changes(stage(sinks=(MERGE,)), empty, registered(sinks=(MERGE, POSTGRES)))
+
+    assert (change.before, change.after) == ("postgres sensor_gold ($GOLD_URL)", MERGE.target)
 
 
 def test_the_checkpoint_alone_shows_another_number_and_kind_of_sources(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.fixture(scope="package")
 def kernel(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]:
     widgets = {"root": environment.root, "readings": str(READINGS), "environment": "local", "catalog": "", "schema": ""}
+    # One that stands in the developer's shell would be a second sink.
+    widgets["postgres_url"] = ""
     variables = {f"SURESTART_{name.upper()}": value for name, value in widgets.items()}
     with running_kernel(tmp_path_factory.mktemp("elsewhere"), variables) as kernel:
         yield kernel

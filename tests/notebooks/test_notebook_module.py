@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from surestart.errors import UsageError
-from surestart.notebook import LocalWidgets, Widget, read_environment, read_settings, stages_of, table_html
+from surestart.notebook import LocalWidgets, Widget, read_environment, read_settings, stages_of, table_html, widgets_of
 from surestart.stage import Pipeline
 
 SOURCE = Widget("source", "files", "Read from", ("files", "kafka"))
@@ -55,6 +55,30 @@ def test_on_databricks_nothing_starts_without_catalog_and_schema(given):
 def test_a_value_outside_the_choices_is_refused_by_name():
     with pytest.raises(UsageError, match="widget source is 'Kafka', not one of files, kafka"):
         read_settings(SOURCE, of=JobWidgets(source="Kafka"), databricks=False)
+
+
+def test_an_empty_value_of_a_job_is_the_default():
+    given = read_settings(SOURCE, Widget("readings", "20000", ""), of=JobWidgets(source=" "), databricks=False)
+
+    assert (given["source"], given["readings"]) == ("files", "20000")
+
+
+@pytest.mark.parametrize(
+    ("variable", "shown"),
+    [
+        ("postgresql://user:c4n4ry@host/db", "env:SURESTART_POSTGRES_URL"),
+        ("host=h password=c4n4ry", "env:SURESTART_POSTGRES_URL"),
+        ("secret:sensor/postgres-url", "secret:sensor/postgres-url"),
+        ("", ""),
+    ],
+)
+def test_a_variable_that_holds_a_url_is_named_by_the_setting_and_not_shown(variable, shown):
+    pipeline = Pipeline("sensor", lambda settings: (), settings={"postgres_url": "where the URL is kept", "other": ""})
+
+    settings = read_settings(*widgets_of(pipeline, "postgres_url"), of=local(postgres_url=variable), databricks=False)
+
+    assert settings["postgres_url"] == shown
+    assert [widget.name for widget in widgets_of(pipeline, but=("other",))] == ["postgres_url"]
 
 
 def test_a_dropdown_whose_default_is_no_choice_is_refused_as_on_databricks():

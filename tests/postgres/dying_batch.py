@@ -1,4 +1,4 @@
-"""Processes that write one batch to the table `events` without Spark and die at a fail point."""
+"""Processes that write one batch to the table `events` or `gold` without Spark and die at a fail point."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from surestart.failpoints import VARIABLE, reach
 from surestart.sinks.postgres_batch import write_batch
 from surestart.sinks.postgres_copy import copy_batches
 
-from .database import Database, append, arrow, readings
+from .database import Database, append, arrow, readings, upsert
 
 # Forked from a server that has the slow imports done: they are most of such a process' life.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["pytest", "psycopg", "pyarrow.csv", "surestart.sinks.postgres_batch"])
 
 
-def exit_code_of_batch(database: Database, batch_id: int, *, replayed: bool, point: str = "") -> int | None:
+def exit_code_of_batch(
+    database: Database, batch_id: int, *, replayed: bool, point: str = "", table: str = "events"
+) -> int | None:
     """Runs the batch in a process of its own; -9 when it was killed."""
-    process = _CONTEXT.Process(target=_run, args=(database.url, batch_id, replayed, point))
+    process = _CONTEXT.Process(target=_run, args=(database.url, batch_id, replayed, point, table))
     process.start()
     process.join(60)
     return process.exitcode
 
 
-def _run(url: str, batch_id: int, replayed: bool, point: str) -> None:
+def _run(url: str, batch_id: int, replayed: bool, point: str, table: str) -> None:
     os.setsid()
     if point:
         os.environ[VARIABLE] = point
-    what = append(Database(url), batch_id, replayed=replayed)
+    what = (append if table == "events" else upsert)(Database(url), batch_id, replayed=replayed)
     rows = readings(batch_id)
     parts = [arrow(rows[start : start + 100]) for start in range(0, len(rows), 100)]
     write_batch(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import psycopg
 import psycopg.conninfo
 import pyarrow as pa
 import pytest
 
-from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageError
 from surestart.local.postgres_server import PostgresServer
 from surestart.sinks.postgres_batch import BatchWrite, write_batch
 from surestart.sinks.postgres_copy import Staging, copy_batches
@@ -49,10 +53,37 @@ def test_a_wrong_password(database: Database) -> None:
 
     error = refused(replace(append(database, 0), url=url), readings(0))
 
-    assert error.code in ("PostgresLoginRefused", "PostgresUnreachable")
+    assert (type(error), error.code) == (UsageError, "PostgresLoginRefused")
+    assert error.next == "psql \"$U\" -c 'select 1'"
     assert "password authentication failed" in error.what
     assert "wr0ng-canary" not in str(error)
     _the_next_start_writes_it(database)
+
+
+@pytest.mark.parametrize(
+    ("made", "kind", "code"),
+    [
+        ("NOLOGIN", UsageError, "PostgresLoginRefused"),
+        ("LOGIN VALID UNTIL '2001-01-01'", UsageError, "PostgresLoginRefused"),
+        ("LOGIN CONNECTION LIMIT 0", StoppedHalfway, "PostgresBusy"),
+        ("LOGIN", UsageError, "PostgresPermissionDenied"),
+    ],
+)
+def test_a_user_who_may_not_connect(database: Database, made: str, kind: type[SurestartError], code: str) -> None:
+    """psycopg gives none of these a SQLSTATE."""
+    database.execute(EVENTS)
+    parts = psycopg.conninfo.conninfo_to_dict(database.url)
+    role = f"outside_{database.url.rsplit('_', 1)[1]}"
+    database.execute(f"CREATE ROLE {role} {made} PASSWORD 'outside'")
+    database.execute(f"REVOKE CONNECT ON DATABASE {parts['dbname']} FROM public")
+    try:
+        text = f"postgresql://{role}:outside@{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+        error = refused(replace(append(database, 0), url=DatabaseUrl(variable="U").read({"U": text})), readings(0))
+
+        assert (type(error), error.code) == (kind, code), error.what
+    finally:
+        database.execute(f"DROP ROLE {role}")
 
 
 def test_a_missing_database(database: Database) -> None:
@@ -61,7 +92,9 @@ def test_a_missing_database(database: Database) -> None:
 
     error = refused(replace(append(database, 0), url=url), readings(0))
 
+    assert (type(error), error.code) == (UsageError, "PostgresTargetMissing")
     assert 'gone" does not exist' in error.what
+    assert error.next.startswith("export U=")
     _the_next_start_writes_it(database)
 
 
@@ -101,7 +134,7 @@ def test_a_value_that_does_not_fit_its_column(database: Database) -> None:
     _the_next_start_writes_it(database)
 
 
-@pytest.mark.parametrize("kind", ["int", "bigint", "smallint"])
+@pytest.mark.parametrize("kind", ["int", "bigint", "smallint", "real", "numeric(12,2)", "numeric(30)"])
 def test_a_column_that_would_round_the_values_is_refused(database: Database, kind: str) -> None:
     database.execute(f"CREATE TABLE events (sensor text, part int, pos bigint, value {kind})")
 
@@ -125,12 +158,34 @@ def test_a_null_where_the_table_wants_a_value(database: Database) -> None:
     _the_next_start_writes_it(database)
 
 
-def test_a_row_that_a_second_writer_put_there_first(database: Database) -> None:
+@pytest.mark.parametrize("moment", ["before", "between staging and COMMIT", "uncommitted until it is waited for"])
+def test_a_row_that_a_second_writer_put_there_first(
+    database: Database, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
     database.execute("CREATE TABLE events (sensor text, part int, pos bigint, value float8, UNIQUE (part, pos))")
-    database.execute("INSERT INTO events VALUES ('s17', 0, 17, 17 / 8.0)")
+    rival = database.connect()
+    ending = threading.Thread(target=lambda: _commit_once_waited_for(database, rival))
+
+    def put(point: str = "") -> None:
+        # The batch is wholly in staging, in its transaction, and has not touched the target.
+        if point == "postgres.before_ledger":
+            assert len(database.staging_tables()) == 1
+        if point in ("", "postgres.before_ledger"):
+            rival.autocommit = moment != "uncommitted until it is waited for"
+            rival.execute("INSERT INTO events VALUES ('s17', 0, 17, 17 / 8.0)")
+            if not rival.autocommit:
+                ending.start()
+
+    if moment == "before":
+        put()
+    else:
+        monkeypatch.setattr("surestart.sinks.postgres_batch.reach", put)
 
     error = refused(append(database, 0), readings(0))
 
+    monkeypatch.undo()
+    if ending.ident is not None:
+        ending.join(60)
     assert error.code == "PostgresRowsRefused"
     assert "Key (part, pos)=(0, 17) already exists" in error.what
     assert database.one("SELECT count(*) FROM events") == 1
@@ -239,6 +294,14 @@ def test_a_target_locked_by_somebody_else_is_waited_for_and_then_given_up(databa
     other.rollback()
     write(upsert(database, 0), readings(0))
     assert database.one("SELECT count(*) FROM gold") == 100
+
+
+def _commit_once_waited_for(database: Database, rival: psycopg.Connection[Any]) -> None:
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
+    deadline = time.monotonic() + 60
+    while not database.one(waiting) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    rival.commit()
 
 
 def _the_next_start_writes_it(database: Database) -> None:

@@ -36,10 +36,30 @@ def test_a_batch_that_is_there_and_is_not_being_replayed_is_refused_and_not_skip
     database.execute(EVENTS)
     write(append(database, 0), readings(0))
 
-    with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows"):
-        write(append(database, 0), readings(7))
+    asked = "surestart doctor merge-gold -e prod --set postgres_url=secret:sensor/postgres-url"
+    with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows") as refused:
+        write(replace(append(database, 0), doctor=asked), readings(7))
+
+    assert refused.value.next == asked
 
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+@pytest.mark.parametrize("key", ["pos, part", "missing"])
+def test_an_append_fills_the_index_of_a_primary_key_in_its_order(database: Database, key: str) -> None:
+    more = ", missing bigserial" if key == "missing" else ""
+    database.execute(
+        f"CREATE TABLE events (sensor text, part int, pos bigint, value float8{more}, PRIMARY KEY ({key}))"
+    )
+    rows = [(f"s{pos}", pos % 3, (pos * 7919) % 1000, None) for pos in range(1000)]
+
+    write(append(database, 0), rows)
+
+    assert database.rows("SELECT sensor, part, pos, value FROM events") == _multiset(rows)
+    with database.connect() as connection:
+        stored = connection.execute("SELECT pos, part FROM events ORDER BY ctid").fetchall()
+    in_order = sorted(stored) if key != "missing" else [(pos, part) for _, part, pos, _ in rows]
+    assert stored == in_order
 
 
 def test_a_new_query_id_writes_batch_0_again(database: Database) -> None:

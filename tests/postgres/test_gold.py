@@ -18,9 +18,17 @@ from sensor_pipeline.records import GOLD_IN_POSTGRES, READING_COLUMNS
 from sensor_pipeline.stages import build_stages
 from surestart.cli import main
 from surestart.environment import Environment, environment_from_settings
-from surestart.errors import Refused, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import VARIABLE as FAILPOINT
+from surestart.registry.read_runs import read_runs
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.chain import read_chain
+from surestart.remedies.plan import Plan, Step
+from surestart.remedies.plan_replay import From, plan_replay
+from surestart.remedies.plan_reset import plan_reset
+from surestart.remedies.planning import Request
 from surestart.runner import run_stage
+from surestart.stage import BatchContext
 from tests.foundation.rows import account, land
 
 from .conftest import VARIABLE
@@ -67,6 +75,83 @@ def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     assert written == []
 
 
+def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    first = in_both(spark, environment, database)
+
+    # Everything that forgets the setting looks like this: `run all` without --set, a notebook, a deploy without --var.
+    land(environment, 20)
+    raw, deserialize, delta_only = build_stages({})
+    run_stage(spark, environment, raw)
+    run_stage(spark, environment, deserialize)
+    with pytest.raises(CannotTell, match=rf"every batch to postgres sensor_gold \(\${VARIABLE}\) as well") as unasked:
+        run_stage(spark, environment, delta_only)
+    assert unasked.value.code == "SINK_LEFT_OUT"
+    assert "--accept SINK_LEFT_OUT" in unasked.value.next
+    assert in_delta(spark, environment) == first
+
+    run_stage(spark, environment, delta_only, accept=("SINK_LEFT_OUT",))
+    assert in_delta(spark, environment) != first
+    assert in_postgres(database) == first
+    assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
+
+    with pytest.raises(Refused) as behind:
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
+    assert behind.value.code == "SINK_BEHIND_CHECKPOINT"
+    assert in_postgres(database) == first
+
+
+@pytest.mark.chaos
+def test_a_plan_without_the_setting_says_so_and_one_with_it_brings_both_together_again(
+    spark: Any, database: Database, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    first = in_both(spark, environment, database)
+    land(environment, 20)
+    run_stage(spark, environment, build_stages({})[0])
+    run_stage(spark, environment, build_stages({})[1])
+
+    chain = read_chain(environment, build_stages({}))
+    forgetful = plan_reset(spark, environment, chain, "merge-gold", Request({}))
+    assert f"WITHOUT postgres sensor_gold (${VARIABLE})" in run_of(forgetful).what
+    apply_plan(spark, environment, chain, forgetful, lambda plan: plan.target)
+    # Said, read and applied: nobody is asked again, and the history has it.
+    assert read_runs(environment)[-1].accepted == ("SINK_LEFT_OUT",)
+    run_stage(spark, environment, build_stages({})[2])
+    assert in_postgres(database) == first != in_delta(spark, environment)
+
+    # As the refusal of a start with both says.
+    with pytest.raises(Refused, match="sensor_gold knows no batch of query") as unseen:
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
+    assert "surestart plan replay merge-gold" in unseen.value.next
+    chain = read_chain(environment, build_stages(SETTINGS))
+    plan = plan_replay(spark, environment, chain, "merge-gold", From(output=True), Request(SETTINGS))
+    assert "WITHOUT" not in run_of(plan).what
+    apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+
+    assert in_postgres(database) == in_delta(spark, environment) != first
+    assert account(environment).faults == {}
+
+
+def run_of(plan: Plan) -> Step:
+    (step,) = [step for step in plan.steps if step.kind == "run"]
+    return step
+
+
+def in_both(spark: Any, environment: Environment, database: Database) -> Counter[tuple[Any, ...]]:
+    """The gold of a first run, the same in both."""
+    land(environment, 60, per_file=30)
+    for stage in build_stages(SETTINGS):
+        run_stage(spark, environment, stage)
+    found = in_postgres(database)
+    assert found
+    assert found == in_delta(spark, environment)
+    assert account(environment).faults == {}
+    return found
+
+
 def test_switched_on_for_a_stage_that_has_run_it_is_not_started_with_half_of_gold(
     spark: Any, database: Database, tmp_path: Path
 ) -> None:
@@ -103,6 +188,27 @@ def test_the_stage_declares_where_the_url_is_kept_and_never_what_it_is(
     ]
     assert PASSWORD not in json.dumps([one.as_dict() for one in declared.values()])
     assert [sink.kind for sink in build_stages({"postgres_url": ""})[2].declare(environment).sinks] == ["delta-merge"]
+
+
+def test_a_refused_batch_names_the_doctor_of_its_environment_and_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOLD_URL", f"postgresql://user:{PASSWORD}@127.0.0.1:1/db")
+    given = {"root": str(tmp_path / "a b"), "catalog": "", "schema": ""}
+    local = environment_from_settings("local", "sensor", given, environ={})
+    prod = environment_from_settings("prod", "sensor", {"catalog": "main", "schema": "sensor"}, environ={})
+    sink = build_stages({"postgres_url": "env:GOLD_URL", "postgres_table": "gold"})[2].sink.second
+
+    told = [
+        sink.batch_writer(BatchContext(environment, "merge-gold", "sensor-merge-gold", "/checkpoint")).doctor
+        for environment in (local, prod)
+    ]
+
+    options = "--set postgres_url=env:GOLD_URL --set postgres_table=gold"
+    assert told == [
+        f"surestart doctor merge-gold -e local --root '{tmp_path}/a b' {options}",
+        f"surestart doctor merge-gold -e prod --set catalog=main --set schema=sensor {options}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pickle
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg.conninfo
@@ -93,6 +94,39 @@ def test_a_declaration_and_the_function_of_a_batch_show_the_name_only(
 def test_a_label_leads_back_to_the_place() -> None:
     for url in (DatabaseUrl(variable="GOLD_URL"), DatabaseUrl(scope="sensor", key="postgres/url")):
         assert DatabaseUrl.from_label(url.label) == url
+
+
+def test_what_an_error_tells_to_run_names_the_place_that_was_read(database: Database) -> None:
+    dbutils = SimpleNamespace(
+        secrets=SimpleNamespace(get=lambda scope, key: {("sensor", "gold url"): unreachable}[scope, key])
+    )
+    unreachable = f"postgresql://user:{CANARY}@127.0.0.1:1/db"
+    secret = DatabaseUrl(scope="sensor", key="gold url").read(dbutils=dbutils)
+
+    with pytest.raises(CannotTell) as failed:
+        write(replace(append(database, 0), url=secret), readings(0))
+
+    assert failed.value.next == (
+        "psql \"$(databricks secrets get-secret sensor 'gold url' | jq -r .value | base64 -d)\" -c 'select 1'"
+    )
+    assert [spelling for spelling in SPELLINGS if spelling in everything_said(failed.value)] == []
+
+
+def test_a_secret_is_read_by_scope_and_key_and_a_missing_one_is_named() -> None:
+    def get(scope: str, key: str) -> str:
+        if (scope, key) != ("sensor", "postgres-url"):
+            raise LookupError(f"no {key} beside {CANARY}")
+        return f"  postgresql://user:{CANARY}@127.0.0.1:1/db\n"
+
+    dbutils = SimpleNamespace(secrets=SimpleNamespace(get=get))
+
+    found = DatabaseUrl(scope="sensor", key="postgres-url").read({}, dbutils=dbutils)
+    with pytest.raises(UsageError, match=r"secret sensor/other could not be read \(LookupError\)") as missing:
+        DatabaseUrl(scope="sensor", key="other").read({}, dbutils=dbutils)
+
+    assert found.reveal() == f"postgresql://user:{CANARY}@127.0.0.1:1/db"
+    assert (found.label, str(found)) == ("secret sensor/postgres-url", "Secret(***)")
+    assert [spelling for spelling in SPELLINGS if spelling in everything_said(missing.value)] == []
 
 
 def test_a_url_in_the_place_of_its_name_is_refused_without_repeating_it() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import re
 import uuid
 from dataclasses import replace
 from decimal import Decimal
@@ -11,14 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from surestart.errors import UsageError
 from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_batch import write_batch
+from surestart.sinks.postgres_batch import BatchWritten, write_batch
 from surestart.sinks.postgres_copy import copy_batches
-from surestart.sinks.postgres_types import arrow_columns
+from surestart.sinks.postgres_types import StagedColumn, arrow_columns
+from surestart.sinks.postgres_url import DatabaseUrl
 from surestart.stage import BatchContext
 
 from .database import EVENTS, Database, append, readings
@@ -48,6 +51,111 @@ def test_any_text_comes_back_as_it_was(shared_database: Database, rows: list[tup
     write_batch(what, lambda staging: (copy_batches([batch], what.url, staging),))
 
     assert database.rows("SELECT n, t FROM texts") == dict.fromkeys(enumerate(texts), 1)
+
+
+# By hand, what PostgreSQL itself makes of the last: 0.30000000000000004 -> 0.3, 2^53 + 1 -> 2^53.
+AWKWARD = [0.1 + 0.2, 1e22, 1e23, 5e-324, 2.0**53 + 2, -1 / 3, 1.7976931348623157e308, 123456789.123456789, -0.0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
+@example(AWKWARD)
+def test_any_double_in_a_numeric_column_reads_back_as_the_same_double(
+    shared_database: Database, doubles: list[float]
+) -> None:
+    database = shared_database
+    database.execute("DROP TABLE IF EXISTS numbers, surestart_ledger")
+    database.execute("CREATE TABLE numbers (n int, exact numeric, shown text, single numeric)")
+    singles = pa.array(doubles, pa.float64()).cast(pa.float32(), safe=False)
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "n": pa.array(range(len(doubles)), pa.int32()),
+            "exact": pa.array(doubles, pa.float64()),
+            "shown": pa.array(doubles, pa.float64()),
+            "single": pa.array([0.0 if math.isinf(one) else one for one in singles.to_pylist()], pa.float32()),
+        }
+    )
+    # A server may be set so that a float's text is rounded.
+    url = DatabaseUrl(variable="U").read({"U": database.url + "?options=-cextra_float_digits%3D0"})
+    what = replace(append(database, 0), url=url, target="numbers", columns=arrow_columns(batch.schema))
+
+    write_batch(what, lambda staging: (copy_batches([batch], what.url, staging),))
+
+    with database.connect() as connection:
+        found = connection.execute("SELECT exact, shown, single FROM numbers ORDER BY n").fetchall()
+    # The same number again, and no more digits than tell it from its neighbours: 0.1, not 0.1000000000000000055.
+    assert [float(exact) for exact, _, _ in found] == doubles
+    assert all(len(f"{exact.normalize():e}".strip("-").partition("e")[0]) <= 18 for exact, _, _ in found)
+    assert [float(shown) for _, shown, _ in found] == doubles
+    assert pa.array([float(single) for *_, single in found], pa.float32()) == batch["single"]
+
+
+def decimal(precision: int, scale: int) -> StagedColumn:
+    return StagedColumn("v", "text", precision, scale)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "values", "kept"),
+    [
+        # What the table would round is refused, whatever the values are; what it holds comes back.
+        (StagedColumn("v", "bigint"), "double precision", [2**53 + 1], None),
+        (StagedColumn("v", "bigint"), "real", [1], None),
+        (StagedColumn("v", "integer"), "real", [2**24 + 1], None),
+        (StagedColumn("v", "integer"), "double precision", [2**31 - 1], [2.0**31 - 1]),
+        (StagedColumn("v", "smallint"), "real", [32767], [32767.0]),
+        (StagedColumn("v", "bigint"), "numeric", [2**63 - 1], [Decimal(2**63 - 1)]),
+        (StagedColumn("v", "double precision"), "real", [0.1], None),
+        (StagedColumn("v", "double precision"), "cents", [0.005], None),
+        (StagedColumn("v", "real"), "numeric(12,2)", [0.5], None),
+        (StagedColumn("v", "real"), "double precision", [0.5], [0.5]),
+        (decimal(20, 18), "numeric(12,2)", ["1.005000000000000001"], None),
+        (decimal(20, 3), "cents", ["1.005"], None),
+        (decimal(20, 3), "money", ["1.005"], None),
+        (decimal(16, 0), "double precision", ["9007199254740993"], None),
+        (decimal(7, 7), "real", ["0.1234567"], None),
+        (decimal(15, 2), "double precision", ["1234567890123.25"], [1234567890123.25]),
+        (decimal(38, 18), "numeric", ["12345678901234567890.123456789012345678"], ...),
+        (decimal(12, 2), "cents", ["1234567890.12"], ...),
+        (decimal(12, 2), "numeric(20,4)", ["1234567890.12"], ...),
+        (StagedColumn("v", "timestamp with time zone"), "timestamptz(3)", [1_000_001], None),
+        (StagedColumn("v", "timestamp without time zone"), "timestamp(0)", [1], None),
+        (StagedColumn("v", "timestamp without time zone"), "timestamp(6)", [1], [dt.datetime(1970, 1, 1, 0, 0, 0, 1)]),
+    ],
+)
+def test_a_column_keeps_every_digit_or_is_refused(
+    shared_database: Database, column: StagedColumn, kind: str, values: list[Any], kept: Any
+) -> None:
+    database = shared_database
+    database.execute("DROP TABLE IF EXISTS numbers, surestart_ledger; DROP DOMAIN IF EXISTS cents")
+    database.execute("CREATE DOMAIN cents AS numeric(12,2)")
+    database.execute(f"CREATE TABLE numbers (v {kind})")
+    what = replace(append(database, 0), target="numbers", columns=(column,))
+    batch = pa.RecordBatch.from_pydict({"v": pa.array(values, ARROW[column.kind])})
+
+    def run() -> BatchWritten:
+        return write_batch(what, lambda staging: (copy_batches([batch], what.url, staging),))
+
+    if kept is None:
+        with pytest.raises(UsageError, match=f"would take v {re.escape(column.shown)} into ") as refused:
+            run()
+        assert refused.value.code == "PostgresTypeMismatch"
+        assert database.rows("SELECT * FROM numbers") == {}
+        return
+    run()
+    expected = [Decimal(value) for value in values] if kept is ... else kept
+    assert database.rows("SELECT * FROM numbers") == {(value,): 1 for value in expected}
+
+
+ARROW = {
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "text": pa.string(),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+    "timestamp without time zone": pa.timestamp("us"),
+}
 
 
 def test_every_spark_type_arrives_with_its_value(spark: Any, database: Database, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@
     GET /subjects/sensor-value/versions/latest   {"id": 7, "version": 3, "schema": "…"}  404, 40401: no such subject
     GET /subjects                           ["sensor-value", …]
 
-Credentials stand in a secret scope or in SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL.
+The second and third are asked once, before a start (`check`). Credentials stand in a secret scope or in
+SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL; `with_credentials` reads them for a function
+that runs elsewhere.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from base64 import b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
 
@@ -26,6 +28,7 @@ REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")
 _NO_SUCH_ID = 40403
 _NO_SUCH_SUBJECT = (40401, 40402)
+_FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,35 @@ class LatestSchema:
     id: int
     version: int
     text: str
+    kind: str = "AVRO"
+    references: bool = False
+
+
+@dataclass(frozen=True, repr=False)
+class Authorization:
+    """The header that carries the credentials, "" for none. It may be pickled, which is what it is for; str() and
+    repr() do not show it."""
+
+    _header: str
+
+    def reveal(self) -> str:
+        return self._header
+
+    def __repr__(self) -> str:
+        return "Authorization(***)"
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True)
 class RegistryResolver:
+    """subject: what `check` looks for, if given. authorization: read already, by `with_credentials`."""
+
     url: str
     security: SecretPlace = ENVIRONMENT
     timeout_seconds: float = 10
+    subject: str = ""
+    authorization: Authorization | None = None
 
     def __post_init__(self) -> None:
         parts = urllib.parse.urlsplit(self.url)
@@ -52,6 +77,29 @@ class RegistryResolver:
                 next="surestart run deserialize --set registry=https://registry.example.com",
                 do_not="put the password into the URL: SURESTART_REGISTRY_USERNAME and _PASSWORD are for it.",
                 code="RegistryUrl",
+            )
+
+    def with_credentials(self, *, dbutils: Any = None) -> RegistryResolver:
+        """The same, with the credentials in it."""
+        return replace(self, authorization=self._read_authorization(dbutils))
+
+    def check(self) -> None:
+        """Raises unless the registry answers with these credentials and has the subject, as Avro. A wrong address would
+        otherwise show in the first batch; another environment's registry, in a quarantine full of good records."""
+        subjects = self.read_subjects()
+        if not self.subject:
+            return
+        latest = self.read_latest(self.subject)
+        problem = checked(latest.id, latest.text, latest.kind, latest.references).problem if latest else "is not there"
+        if problem:
+            there = "" if subjects is None else f"; it has {len(subjects)}: {', '.join(subjects[:5])}"
+            raise UsageError(
+                f"subject {self.subject!r} of the schema registry {self.url}: {problem}{there}",
+                meaning="This is not the registry that the records' writers use, or not their subject: every record "
+                "would go to quarantine. Nothing was started.",
+                next=f"curl -sS {self.url.rstrip('/')}/subjects",
+                do_not="leave the subject away to get it going, unless the writers have none.",
+                code="RegistrySubject",
             )
 
     def read_schema(self, schema_id: int) -> WriterSchema:
@@ -70,17 +118,23 @@ class RegistryResolver:
         if found is None:
             return None
         try:
-            return LatestSchema(subject, int(found["id"]), int(found["version"]), str(found["schema"]))
-        except (KeyError, TypeError, ValueError):
+            kind, references = str(found.get("schemaType") or "AVRO"), bool(found.get("references"))
+            return LatestSchema(
+                subject, int(found["id"]), int(found["version"]), str(found["schema"]), kind, references
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise self._out_of_reach(path, "the answer has no id, version and schema in it") from None
 
-    def read_subjects(self) -> tuple[str, ...]:
-        found = self._get("/subjects", missing=())
+    def read_subjects(self) -> tuple[str, ...] | None:
+        """None: these credentials are good and may not list them."""
+        found = self._get("/subjects", missing=(), forbidden=True)
+        if found is None:
+            return None
         if not isinstance(found, list):
             raise self._out_of_reach("/subjects", "the answer is no list")
         return tuple(str(subject) for subject in found)
 
-    def _get(self, path: str, missing: tuple[int, ...]) -> Any | None:
+    def _get(self, path: str, missing: tuple[int, ...], forbidden: bool = False) -> Any | None:
         request = urllib.request.Request(
             self.url.rstrip("/") + path,
             headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json", **self._authorization()},
@@ -92,7 +146,7 @@ class RegistryResolver:
             with error:
                 code = _error_code(error.read())
             # Only the registry's own word counts: a wrong path or a proxy says 404 as well.
-            if error.code == 404 and code in missing:
+            if (error.code == 404 and code in missing) or (error.code == _FORBIDDEN and forbidden):
                 return None
             raise self._out_of_reach(path, f"HTTP {error.code}" + (f", error {code}" if code else "")) from None
         except (OSError, HTTPException, ValueError) as error:
@@ -100,19 +154,23 @@ class RegistryResolver:
             raise self._out_of_reach(path, f"{type(error).__name__}: {reason}") from None
 
     def _authorization(self) -> dict[str, str]:
-        values = self.security.read(REGISTRY_KEYS).values
+        header = (self.authorization or self._read_authorization()).reveal()
+        return {"Authorization": header} if header else {}
+
+    def _read_authorization(self, dbutils: Any = None) -> Authorization:
+        values = self.security.read(REGISTRY_KEYS, dbutils=dbutils).values
         if "registry-token" in values:
-            return {"Authorization": f"Bearer {values['registry-token']}"}
+            return Authorization(f"Bearer {values['registry-token']}")
         if "registry-username" in values:
             pair = f"{values['registry-username']}:{values.get('registry-password', '')}"
-            return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-        return {}
+            return Authorization(f"Basic {b64encode(pair.encode()).decode()}")
+        return Authorization("")
 
     def _out_of_reach(self, path: str, reason: str) -> CannotTell:
         return CannotTell(
             f"the schema registry {self.url} did not answer {path}: {reason}",
-            meaning="Which schema the records were written with is not known. The batch was not written and will be "
-            "tried again; no record was quarantined for it.",
+            meaning="Which schema the records were written with is not known. Nothing was written and no record was "
+            "quarantined for it; the next start tries again.",
             next=f"curl -sS {self.url.rstrip('/')}/subjects",
             do_not="take the records for broken: without the registry none of them can be judged.",
             code="RegistryOutOfReach",

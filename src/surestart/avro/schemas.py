@@ -4,8 +4,8 @@
     FolderResolver("/Volumes/main/sensor/avro")   7.avsc
     FixedSchema(schema)                           no header: every record has this one
 
-A resolver is a frozen value without secrets: it travels into foreachBatch and is asked on the driver, once per schema
-and process, because the schema of an id never changes. An id that nobody knows is asked for again in the next batch: it
+A resolver is a frozen value that shows no secret: it travels into foreachBatch and is asked there, once per schema and
+process, because the schema of an id never changes. An id that nobody knows is asked for again in the next batch: it
 may have been registered since.
 """
 

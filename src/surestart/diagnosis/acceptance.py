@@ -14,7 +14,7 @@ Delta compares with >= (DeltaSink.addBatch, DeltaCommand.hasBeenExecuted); the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from surestart.checkpoint.snapshot import Checkpoint
@@ -72,9 +72,11 @@ def diagnose_acceptance(
     environment: str = "",
     commands: Commands | None = None,
     settled: Mapping[str, int] | None = None,
+    added: Sequence[SinkDeclaration] = (),
 ) -> tuple[SinkAcceptance, ...]:
     """One answer for each declared sink; evidence by the sink's target. settled: target -> the version at which the
-    stage's newest remedy left the table, with a begin that fits its rows."""
+    stage's newest remedy left the table, with a begin that fits its rows. added: sinks that the last run did not write
+    to."""
     commands = commands or Commands(declaration.stage, environment)
     missing = SinkEvidence("", complete=False, problem="it was not asked")
     return tuple(
@@ -87,6 +89,7 @@ def diagnose_acceptance(
                 now,
                 commands,
                 (settled or {}).get(sink.target),
+                sink in added,
             )
         )
         for sink in declaration.sinks
@@ -102,6 +105,7 @@ class _Case:
     now: int
     commands: Commands
     settled: int | None = None
+    added: bool = False
 
     def answer(self, acceptance: Acceptance, detail: str, *findings: Finding, **more: object) -> SinkAcceptance:
         result = SinkAcceptance(self.sink, acceptance, detail, self.next.batch, findings=findings)
@@ -204,6 +208,10 @@ def _judge_unknown_identity(case: _Case) -> SinkAcceptance:
             )
         finding = say.never_saw(sink, case.next.query_id, batch, commands)
         return case.answer(Acceptance.ACCEPTS, f"knows no batch of this query: 0..{batch - 1} are not in it", finding)
+    if case.added and case.next.query_id is not None:
+        # What it holds of a former id is older than the batches that went past it, however well the numbers fit.
+        finding = say.never_saw(sink, case.next.query_id, batch, commands, "replay" if case.keyed else "reset")
+        return case.answer(Acceptance.ACCEPTS, f"was left out of batches 0..{batch - 1} of this query", finding)
     newest = evidence.newest_identity(others, sink.step)
     if others[newest] >= batch:
         finding = say.renewed_duplicates(sink, newest, others[newest], case.next, case.keyed, commands)

@@ -60,7 +60,9 @@ def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     )
 
 
-def never_saw(sink: SinkDeclaration, query_id: str | None, batch: int, commands: Commands) -> Finding:
+def never_saw(
+    sink: SinkDeclaration, query_id: str | None, batch: int, commands: Commands, remedy: str = "backfill"
+) -> Finding:
     return Finding(
         "SINK_NEVER_SAW_QUERY",
         _gap(sink),
@@ -68,7 +70,7 @@ def never_saw(sink: SinkDeclaration, query_id: str | None, batch: int, commands:
         "The table was recreated, or belongs to another environment, or was added to the stage later, or the "
         "checkpoint "
         "is a copy. The next batch is accepted; everything before it is not in this table.",
-        commands.plan("backfill"),
+        commands.plan(remedy),
         "start the query before it is known which of these it is.",
     )
 

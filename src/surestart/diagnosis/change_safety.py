@@ -2,6 +2,7 @@
 
 The rules are Spark's own ("Recovery Semantics after Changes in a Streaming Query", Structured Streaming guide, on
 DataFrames): "allowed" works; "not allowed" is unsafe; what the guide leaves open or calls unpredictable is undefined.
+Whether a sink that is no longer declared was meant to go or was forgotten, no rule and no evidence says: cannot tell.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from surestart.diagnosis.registered_stage import StageFacts
 class ChangeClass(StrEnum):
     ALLOWED = "allowed"
     UNDEFINED = "undefined"
+    CANNOT_TELL = "cannot tell"
     UNSAFE = "unsafe"
 
 
@@ -41,6 +43,7 @@ _STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingversion", "
 _SAME_KIND = {"auto-loader": "files"}
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _FILE_KINDS = ("parquet",)
+LEFT_OUT = "SINK_LEFT_OUT"
 
 
 def classify_changes(
@@ -49,13 +52,16 @@ def classify_changes(
     registered: Mapping[str, object] | None = None,
     spark: str = "4.0",
 ) -> tuple[Change, ...]:
-    """Every difference that can be seen; none for a checkpoint that has no batch yet, where nothing is bound.
+    """Every difference that can be seen. For a checkpoint that has no batch yet nothing is bound; but a sink that the
+    last run wrote to is left out there as anywhere.
 
     registered: `StageDeclaration.as_dict()` of the run that wrote the last batch, from the run history.
     """
+    left_out = find_left_out(declaration, registered) if registered else ()
     if checkpoint.latest_planned is None:
-        return ()
+        return left_out
     changes = [
+        *left_out,
         *_against_checkpoint(declaration, checkpoint),
         *_state(declaration, checkpoint),
         *_confs(declaration, checkpoint, spark),
@@ -207,11 +213,49 @@ def _source(index: int, old: SourceDeclaration, new: SourceDeclaration) -> Itera
             yield Change(what, *shown, ChangeClass.UNDEFINED, rule)
 
 
+def find_left_out(declaration: StageDeclaration, registered: Mapping[str, object]) -> tuple[Change, ...]:
+    """Sinks that the last run wrote to and this one would not."""
+    rule = "Its rows end where they are; a sink that is given some batches only holds a part of the output."
+    now = ", ".join(sink.target for sink in declaration.sinks) or "none"
+    gone = _without_counterpart(StageFacts.read(registered).sinks, declaration.sinks)
+    return tuple(Change("sink left out", _place(sink), now, ChangeClass.CANNOT_TELL, rule) for sink in gone)
+
+
+def find_added(declaration: StageDeclaration, registered: Mapping[str, object]) -> tuple[SinkDeclaration, ...]:
+    """Sinks that this run would write to and the last one did not."""
+    return _without_counterpart(declaration.sinks, StageFacts.read(registered).sinks)
+
+
+def _without_counterpart(
+    before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]
+) -> tuple[SinkDeclaration, ...]:
+    """By place where one is the same, else by kind: one that was moved or renamed is another change, not a loss."""
+    old, new = list(before), list(after)
+    for same in (_place, _kind):
+        for sink in tuple(new):
+            found = next((one for one in old if same(one) == same(sink)), None)
+            if found is not None:
+                old.remove(found)
+                new.remove(sink)
+    return tuple(old[: max(0, len(before) - len(after))])
+
+
+def _place(sink: SinkDeclaration) -> str:
+    return f"{sink.kind} {sink.target}" + (f" ({sink.path})" if sink.path not in ("", sink.target) else "")
+
+
+def _kind(sink: SinkDeclaration) -> str:
+    return sink.kind
+
+
 def _sinks(before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]) -> Iterator[Change]:
-    if len(before) != len(after):
+    if len(before) < len(after):
         rule = "The guide speaks of one sink; a sink that is added has none of the earlier batches."
         yield Change("number of sinks", str(len(before)), str(len(after)), ChangeClass.UNDEFINED, rule)
-    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+    kept = list(before)
+    for gone in _without_counterpart(before, after):
+        kept.remove(gone)
+    for index, (old, new) in enumerate(zip(kept, after, strict=False)):
         if old.kind != new.kind:
             yield Change(f"kind of sink {index}", old.kind, new.kind, *_sink_kinds(old.kind, new.kind))
         elif (old.target, old.path) != (new.target, new.path):
@@ -258,6 +302,16 @@ def _finding(change: Change, commands: Commands) -> Finding:
             change.rule,
             commands.run(),
             "expect the new value to be in force.",
+        )
+    if change.kind is ChangeClass.CANNOT_TELL:
+        return Finding(
+            LEFT_OUT,
+            Severity.CANNOT_TELL,
+            f"the last run wrote every batch to {change.before} as well; this one would write to {change.after} only",
+            "Every batch from here on would be missing there, without an error. Whether that is meant or a setting was "
+            "forgotten, nothing tells. Used again later, it is refused as behind.",
+            commands.doctor(),
+            "accept it for a setting that was left away (such as postgres_url): give the setting again.",
         )
     if change.kind is ChangeClass.UNSAFE:
         return Finding(

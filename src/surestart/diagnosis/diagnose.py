@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from surestart.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
 from surestart.checkpoint.storage import Storage, open_storage
-from surestart.declaration import SourceDeclaration, StageDeclaration
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of
-from surestart.diagnosis.change_safety import Change, classify_changes, find_changes
+from surestart.diagnosis.change_safety import Change, classify_changes, find_added, find_changes
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
 from surestart.diagnosis.inspection import Inspection
@@ -111,8 +111,9 @@ def diagnose(
     commands = commands or Commands(declaration.stage, environment)
     starts = predict_all(checkpoint, declaration)
     start = starts[SPARK_LINES.index(line_of(spark))]
-    sinks = _judge_sinks(evidence, start, commands, now)
     registered = _last_declaration(evidence.history)
+    added = find_added(declaration, registered) if registered else ()
+    sinks = _judge_sinks(evidence, start, commands, now, added)
     changes = classify_changes(declaration, checkpoint, registered, spark)
     findings = [
         *diagnose_checkpoint(checkpoint, declaration, spark=start.spark, commands=commands),
@@ -201,7 +202,9 @@ def line_of(spark: str) -> str:
     return SPARK_LINES[-1] if line > SPARK_LINES[-1] else SPARK_LINES[0]
 
 
-def _judge_sinks(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> tuple[SinkAcceptance, ...]:
+def _judge_sinks(
+    evidence: Evidence, start: NextStart, commands: Commands, now: int, added: Sequence[SinkDeclaration]
+) -> tuple[SinkAcceptance, ...]:
     declaration, checkpoint = evidence.declaration, evidence.checkpoint
     unknown_identity = checkpoint.query_id is None and checkpoint.metadata_fault is not None
     if start.outcome is Outcome.CANNOT_TELL or unknown_identity:
@@ -209,7 +212,13 @@ def _judge_sinks(evidence: Evidence, start: NextStart, commands: Commands, now: 
         why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
         return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
     return diagnose_acceptance(
-        declaration, next_batch_of(checkpoint), evidence.sinks, now, commands=commands, settled=evidence.settled
+        declaration,
+        next_batch_of(checkpoint),
+        evidence.sinks,
+        now,
+        commands=commands,
+        settled=evidence.settled,
+        added=added,
     )
 
 

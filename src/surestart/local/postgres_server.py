@@ -10,7 +10,7 @@
         server.url             postgresql://postgres:<random>@127.0.0.1:<free port>/postgres
 
 The server listens on loopback TCP with a random password and has no Unix socket. It dies with the process that started
-it (on Linux also when that one is killed by SIGKILL), so nothing is left behind.
+it, on Linux also when that one is killed by SIGKILL; then only the folder stays.
 """
 
 from __future__ import annotations

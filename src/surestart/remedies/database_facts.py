@@ -48,7 +48,7 @@ def count_going(sink: PostgresSink, marks: Marks | None) -> int:
 
     def ask(connection: psycopg.Connection[Any], sink: PostgresSink) -> int:
         target = find_target(connection, sink.target)
-        refuse_references(connection, target)
+        refuse_references(connection, target, sink.url)
         missing = [column for column in POSITION if column not in target.names]
         if marks is not None and missing:
             raise Refused(

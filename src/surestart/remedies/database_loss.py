@@ -78,7 +78,7 @@ def _query(connection: Any, sink: PostgresSink, marks: Marks, since: str) -> tup
         raise CannotTell(
             f"{target.label} has no column {', '.join(missing)}",
             meaning="Whether the source still has the rows that would be removed cannot be told. Nothing was changed.",
-            next=f"psql \"$SURESTART_POSTGRES_URL\" -c '\\d {target.label}'",
+            next=sink.url.psql(f"\\d {target.label}"),
             do_not="empty the table by hand: what the source has no more would be lost for ever.",
             code="PostgresWithoutPositions",
         )

@@ -17,6 +17,7 @@ from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.gate.describe_run import named
+from surestart.registry.read_runs import read_runs
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
@@ -24,6 +25,7 @@ from surestart.remedies.journal import now, read_journals
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
 from surestart.remedies.reach import read_reach
+from surestart.remedies.run_steps import run_steps
 from surestart.remedies.start import find_start, in_first_snapshot
 
 if TYPE_CHECKING:
@@ -111,7 +113,7 @@ def plan_backfill(
     ]
     below = chain.below(stage)[1:]
     if request.run:
-        steps += [Step(f"run:{one.name}", "run", f"run {one.query} to the end of the data", one.name) for one in below]
+        steps += run_steps(below, environment, read_runs(environment, spark))
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     return Plan(
         remedy="backfill",

@@ -27,6 +27,7 @@ from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
+from surestart.remedies.run_steps import run_steps
 from surestart.remedies.size_text import size_text
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, as_identities, read_link
@@ -57,7 +58,7 @@ def plan_reset_beside(
         created_at=now(),
         touched=tuple(link.name for link in links),
         world=as_identities(facts),
-        steps=tuple(_steps(facts, request.run)),
+        steps=tuple(_steps(facts, run_steps(links, environment, runs) if request.run else [])),
         effects=tuple(_effects(facts)),
         statements=tuple(_statements(facts, runs, loss)),
         loss=loss.rows,
@@ -94,7 +95,7 @@ def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, requ
                 local_folder(output.table.path)
 
 
-def _steps(facts: Sequence[LinkFacts], run: bool) -> list[Step]:
+def _steps(facts: Sequence[LinkFacts], run: Sequence[Step]) -> list[Step]:
     links = [one.link for one in facts]
     top = links[0]
     names = ", ".join(link.query for link in links)
@@ -119,10 +120,7 @@ def _steps(facts: Sequence[LinkFacts], run: bool) -> list[Step]:
     ]
     steps.append(Step("start", "start", f"write down where {names} begin", arguments={"starts": _starts(links)}))
     if run:
-        steps += [
-            Step(f"run:{link.name}", "run", f"run {link.query} to the end of the data", link.name) for link in links
-        ]
-        steps.append(CERTIFY)
+        steps += [*run, CERTIFY]
     return [*steps, Step("drop", "drop", "drop what was filled beside")]
 
 

@@ -29,6 +29,7 @@ from surestart.remedies.kept import (
 )
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
+from surestart.remedies.run_steps import run_steps
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
 from surestart.sinks.delta_table import read_table
@@ -85,9 +86,7 @@ def plan_in_place(
         starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
     steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
     if request.run:
-        steps += [
-            Step(f"run:{link.name}", "run", f"run {link.query} to the end of the data", link.name) for link in links
-        ]
+        steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     return Plan(
         remedy=remedy,

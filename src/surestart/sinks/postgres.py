@@ -49,6 +49,7 @@ class PostgresSink:
     connections   at most so many tasks load at once; 0: as many as Spark runs
     step          keeps a second sink of the same query into the same table apart
     gaps          refuse a batch when an earlier one of this query is missing in the database, or allow it
+    told_by       the options by which a command knows of this sink, such as --set postgres_url=env:GOLD_URL
     """
 
     url: DatabaseUrl = DEFAULT_URL
@@ -61,6 +62,7 @@ class PostgresSink:
     connections: int = 0
     step: str = ""
     gaps: str = "refuse"
+    told_by: str = ""
 
     def __post_init__(self) -> None:
         for what, value, allowed in (
@@ -93,7 +95,7 @@ class PostgresSink:
                     )
                 target = find_target(connection, self.target)
                 if self.mode == "upsert":
-                    check_upsert(target, self.keys, self.order, target.names)
+                    check_upsert(target, self.keys, self.order, target.names, url)
                 create_ledger(connection, target.schema)
                 return
         except psycopg.Error as error:
@@ -113,7 +115,12 @@ class PostgresSink:
 def postgres_batch_writer(sink: PostgresSink, context: BatchContext) -> PostgresBatch:
     """The function of one batch, for foreachBatch or as one part of another function of a batch. Reads the URL now: on
     Spark Connect the function runs where this process' environment and secrets are not."""
-    return PostgresBatch(sink, context, sink.url.read())
+    from surestart.diagnosis.commands import Commands
+    from surestart.gate.describe_run import options_of
+
+    options = " ".join(part for part in (options_of(context.environment), sink.told_by) if part)
+    doctor = Commands(context.stage, context.environment.name, options).doctor()
+    return PostgresBatch(sink, context, sink.url.read(), doctor)
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,7 @@ class PostgresBatch:
     sink: PostgresSink
     context: BatchContext
     url: Secret
+    doctor: str
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         self.write(batch_df, batch_id)
@@ -143,6 +151,7 @@ class PostgresBatch:
             query=context.query,
             stage=context.stage,
             checkpoint=context.checkpoint,
+            doctor=self.doctor,
         )
 
         def load(staging: Staging) -> tuple[Loaded, ...]:

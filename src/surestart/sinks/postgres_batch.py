@@ -51,7 +51,8 @@ Load = Callable[[Staging], tuple[Loaded, ...]]
 
 @dataclass(frozen=True)
 class BatchWrite:
-    """What to write and for whom. `replayed` is true only for the batch that was in flight when the run started."""
+    """What to write and for whom. `replayed` is true only for the batch that was in flight when the run started.
+    doctor: the command that looks into a refusal."""
 
     url: Secret
     target: str
@@ -67,6 +68,7 @@ class BatchWrite:
     query: str = ""
     stage: str = ""
     checkpoint: str = ""
+    doctor: str = "surestart status"
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ class _Attempt:
         self.target = find_target(connection, write.target)
         check_columns(self.target, write.columns)
         if write.mode == "upsert":
-            check_upsert(self.target, write.keys, write.order, tuple(column.name for column in write.columns))
+            columns = tuple(column.name for column in write.columns)
+            check_upsert(self.target, write.keys, write.order, columns, write.url)
         create_ledger(connection, self.target.schema)
         self.key = LedgerKey(write.query_id, write.batch_id, self.target.label, write.step)
 
@@ -211,7 +214,7 @@ class _Attempt:
                 f"{self.target.label} has batches up to {last} of {who} and is now given batch {self.key.batch_id}",
                 meaning="The checkpoint is behind the database: it was restored or rewound, and its batches would be "
                 "written a second time with other contents. Nothing was written.",
-                next=f"surestart doctor {self.write.stage}".rstrip(),
+                next=self.write.doctor,
                 do_not="delete rows of surestart_ledger to get past this; they are why nothing is there twice.",
                 code="PostgresLedgerAhead",
             )
@@ -220,7 +223,7 @@ class _Attempt:
                 f"{self.target.label} ends at batch {last} of {who} and is now given batch {self.key.batch_id}",
                 meaning=f"{self.key.batch_id - last - 1} batches never reached the database, or it was restored from "
                 "an older backup. Their rows would stay missing without anybody noticing. Nothing was written.",
-                next=f"surestart doctor {self.write.stage}".rstrip(),
+                next=self.write.doctor,
                 do_not="set gaps='allow' before you know where the rows of those batches are.",
                 code="PostgresLedgerBehind",
             )
@@ -233,7 +236,7 @@ class _Attempt:
             f"already: {entry.rows} rows, committed {entry.committed_at:%Y-%m-%d %H:%M:%S} UTC from {entry.checkpoint}",
             meaning="This run is not replaying that batch, so another run writes under the same query id: a second "
             "start, or a copied checkpoint. Skipping it could lose rows; writing it would store them twice.",
-            next=f"surestart doctor {self.write.stage}".rstrip(),
+            next=self.write.doctor,
             do_not="delete the ledger row; end the other run instead.",
             code="PostgresBatchTaken",
         )

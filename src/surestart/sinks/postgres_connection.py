@@ -32,7 +32,7 @@ def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> ps
         failure = UsageError(
             "the database URL is not one that libpq can parse",
             meaning="The database was not reached, so nothing was written.",
-            next="export SURESTART_POSTGRES_URL='postgresql://user:password@host:5432/database'",
+            next=url.place.put,
             code="DatabaseUrlMalformed",
         )
     if failure is not None:
@@ -43,7 +43,9 @@ def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> ps
         connection: psycopg.Connection[Any] = pg.connect(**settings, autocommit=True)
         try:
             connection.execute(
-                "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false)"
+                # Below 1, a float's text, which numeric and text columns are given, is rounded.
+                "SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),"
+                " set_config('extra_float_digits', '1', false)"
             )
             if connection.info.server_version >= 140000:
                 # The driver's connection is idle while the executors load; a server that ends idle sessions would

@@ -1,17 +1,21 @@
 """PostgreSQL's errors as four-part errors, sorted by SQLSTATE, without a password in any of them.
 
-    28…, 08…, 57P…, no state   cannot log in, cannot reach, thrown out    PostgresUnreachable, PostgresLoginRefused
+    28…                        cannot log in                              PostgresLoginRefused
+    08…, 57P…, no state        cannot reach, thrown out                   PostgresUnreachable
     3D, 3F, 42P01, 42703       database, schema, table, column not there  PostgresTargetMissing
     42501                      not allowed                                PostgresPermissionDenied
     22…, 42804                 a value does not fit its column            PostgresTypeMismatch
     23…                        a constraint refuses a row                 PostgresRowsRefused
     40, 53, 54, 55, 57014      busy, full, locked, timed out              PostgresBusy
 
+psycopg has no SQLSTATE for a connection that failed, only libpq's text: what it says in English is sorted by that.
+
 Whatever it is, the batch's transaction is rolled back: nothing of it is in the target, and the next start replays it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError, UsageError
@@ -23,6 +27,15 @@ if TYPE_CHECKING:
 _KINDS: dict[str, type[SurestartError]] = {
     kind.__name__: kind for kind in (CannotTell, Refused, StoppedHalfway, UsageError, SurestartError)
 }
+# A server's word when it refuses a connection, and the SQLSTATE that it sends along and psycopg does not pass on.
+_FATAL = (
+    (r"FATAL: +password authentication failed|no password supplied", "28P01"),
+    (r"FATAL: +(no pg_hba\.conf entry|pg_hba\.conf rejects|\S+ authentication failed)", "28000"),
+    (r'FATAL: +role ".*" (does not exist|is not permitted to log in)', "28000"),
+    (r'FATAL: +database ".*" does not exist', "3D000"),
+    (r"FATAL: +permission denied for database", "42501"),
+    (r"FATAL: +(sorry, )?(too many (clients|connections)|remaining connection slots)", "53300"),
+)
 ROLLED_BACK = "Nothing of the batch is in the target; the next start replays it."
 UNCHANGED = "Nothing was changed there."
 
@@ -30,9 +43,9 @@ UNCHANGED = "Nothing was changed there."
 def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BACK) -> SurestartError:
     """The error to raise in its place. Raise it outside the `except` block: libpq may quote a URL, and a chained
     exception would carry that text into the log."""
-    state = error.sqlstate or ""
+    state = error.sqlstate or _state_told(error)
     said = url.redact(_told(error))
-    where = "psql \"$SURESTART_POSTGRES_URL\" -c 'select 1'"
+    where = url.place.psql("select 1")
     if state.startswith("28"):
         return UsageError(
             f"{doing}: {said}",
@@ -44,7 +57,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return UsageError(
             f"{doing}: {said}",
             meaning=f"A database, schema, table or column that the sink names does not exist. {so}",
-            next="psql \"$SURESTART_POSTGRES_URL\" -c '\\d'",
+            next=url.place.psql("\\d") if state != "3D000" else url.place.put,
             do_not="delete the checkpoint: it knows which batch is still to be written.",
             code="PostgresTargetMissing",
         )
@@ -111,6 +124,10 @@ def from_values(values: dict[str, str]) -> SurestartError:
     kind = _KINDS.get(values["kind"], SurestartError)
     rest = {name: values[name] for name in ("meaning", "next", "do_not", "code")}
     return kind(values["what"], **rest)
+
+
+def _state_told(error: psycopg.Error) -> str:
+    return next((state for pattern, state in _FATAL if re.search(pattern, str(error))), "")
 
 
 def _told(error: psycopg.Error) -> str:

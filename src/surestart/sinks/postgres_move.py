@@ -44,6 +44,12 @@ def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, lo
 
 def append_rows(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> int:
     sql = f"INSERT INTO {target.sql} ({_names(staging)}) {_select(staging, target)}"
+    staged = {column.name for column in staging.columns}
+    if target.primary and staged.issuperset(target.primary):
+        # In its own order a key's index is filled page by page. Measured, half a million keys in random order: 1.4 s
+        # instead of 1.9 s into an empty table, 2.9 s instead of 9 s into one of three million.
+        _allow_sorting(connection)
+        sql += f" ORDER BY {name_list(target.primary)}"
     return connection.execute(sql).rowcount
 
 
@@ -68,11 +74,7 @@ def upsert_rows(
     old = ", ".join(f"t.{name(column)}" for column in order)
     # A row without a position was put there by hand or before the sink: any position is newer than none.
     unknown = " OR ".join(f"t.{name(column)} IS NULL" for column in order)
-    connection.execute(
-        "SELECT set_config(name, greatest(%s, setting::int)::text, true) FROM pg_settings WHERE name = 'work_mem'",
-        (SORT_MEMORY_KB,),
-    )
-    connection.execute("SET LOCAL jit = off")
+    _allow_sorting(connection)
     changed_rows = connection.execute(
         f"INSERT INTO {target.sql} AS t ({_names(staging)}) {newest} ON CONFLICT ({key_list})"
         f" DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown}"
@@ -81,6 +83,15 @@ def upsert_rows(
     if changed_rows < rows:
         _refuse_ties(connection, staging, target, keys, order)
     return changed_rows
+
+
+def _allow_sorting(connection: psycopg.Connection[Any]) -> None:
+    """Until the end of the transaction."""
+    connection.execute(
+        "SELECT set_config(name, greatest(%s, setting::int)::text, true) FROM pg_settings WHERE name = 'work_mem'",
+        (SORT_MEMORY_KB,),
+    )
+    connection.execute("SET LOCAL jit = off")
 
 
 def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> None:

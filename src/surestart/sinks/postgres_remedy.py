@@ -33,7 +33,7 @@ from surestart.sinks.postgres_once import (
     milliseconds,
 )
 from surestart.sinks.postgres_target import Target, name_list
-from surestart.sinks.postgres_url import Secret
+from surestart.sinks.postgres_url import DatabaseUrl, Secret
 
 if TYPE_CHECKING:
     import psycopg
@@ -63,7 +63,7 @@ def remove_rows(removal: Removal, load: Load | None = None, check: Callable[[], 
         done = work.find(REMOVED)
         if done is None:
             check()
-            refuse_references(work.connection, target)
+            refuse_references(work.connection, target, work.removal.url.place)
             staging = work.stage(load) if load is not None else None
             done = work.once(REMOVED, lambda: _remove(work, target, staging))
         return Removed(target.label, done.rows, done.rows_changed, work.kept_label, milliseconds(done.committed_at))
@@ -131,7 +131,7 @@ def going(marks: Marks | None) -> tuple[str, list[Any]]:
     )
 
 
-def refuse_references(connection: psycopg.Connection[Any], target: Target) -> None:
+def refuse_references(connection: psycopg.Connection[Any], target: Target, url: DatabaseUrl) -> None:
     """Deleting what other tables refer to would fail, or delete their rows too."""
     found = connection.execute(
         "SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND confrelid = %s::regclass LIMIT 3",
@@ -141,7 +141,7 @@ def refuse_references(connection: psycopg.Connection[Any], target: Target) -> No
         raise Refused(
             f"{', '.join(row[0] for row in found)} refer to rows of {target.label} by a foreign key",
             meaning="Removing rows would fail, or remove those of the other tables with them. Nothing was removed.",
-            next=f"psql \"$SURESTART_POSTGRES_URL\" -c '\\d {target.label}'",
+            next=url.psql(f"\\d {target.label}"),
             do_not="remove the rows by hand.",
             code="PostgresReferenced",
         )
@@ -165,7 +165,7 @@ def _remove(work: RemedyWork, target: Target, staging: tuple[Staging, tuple[Load
         raise Refused(
             f"{held} rows of {target.label} were kept and {rows} removed",
             meaning="A policy or a trigger of the table treats rows differently. Everything was rolled back.",
-            next=f"psql \"$SURESTART_POSTGRES_URL\" -c '\\d+ {target.label}'",
+            next=removal.url.place.psql(f"\\d+ {target.label}"),
             code="PostgresKeptDiffers",
         )
     if staging is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import UsageError
 from surestart.sinks.postgres_connection import name
 from surestart.sinks.postgres_types import StagedColumn, TargetColumn, loses_something
+from surestart.sinks.postgres_url import Secret
 
 if TYPE_CHECKING:
     import psycopg
@@ -19,6 +20,7 @@ class Target:
     table: str
     columns: tuple[TargetColumn, ...]
     unique: tuple[frozenset[str], ...]
+    primary: tuple[str, ...]
 
     @property
     def label(self) -> str:
@@ -54,24 +56,29 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
         )
     schema, table, oid = row
     columns = connection.execute(
-        "SELECT attname, format_type(atttypid, NULL), format_type(atttypid, atttypmod), t.typcategory = 'S'"
+        # Of a domain: the type that it stands for, by which values are rounded.
+        "SELECT attname, format_type(CASE typtype WHEN 'd' THEN typbasetype ELSE atttypid END, NULL),"
+        " format_type(atttypid, atttypmod), t.typcategory = 'S',"
+        " CASE typtype WHEN 'd' THEN format_type(typbasetype, typtypmod) ELSE '' END"
         " FROM pg_attribute JOIN pg_type t ON t.oid = atttypid"
         " WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         (oid,),
     ).fetchall()
     # Partial and expression indexes cannot serve as the conflict target of an upsert by plain columns.
     unique = connection.execute(
-        "SELECT array_agg(a.attname::text) FROM pg_index i"
+        "SELECT array_agg(a.attname::text ORDER BY array_position(i.indkey::int2[], a.attnum)), i.indisprimary"
+        " FROM pg_index i"
         " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])"
         " WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indimmediate"
-        " AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid",
+        " AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid, i.indisprimary",
         (oid,),
     ).fetchall()
     return Target(
         schema=schema,
         table=table,
         columns=tuple(TargetColumn(*column) for column in columns),
-        unique=tuple(frozenset(names) for (names,) in unique),
+        unique=tuple(frozenset(names) for names, _ in unique),
+        primary=next((tuple(names) for names, is_primary in unique if is_primary), ()),
     )
 
 
@@ -91,7 +98,9 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
         )
     lossy = [column for column in staged if loses_something(column, target.column(column.name))]
     if lossy:
-        pairs = ", ".join(f"{column.name} {column.kind} into {target.column(column.name).declared}" for column in lossy)
+        pairs = ", ".join(
+            f"{column.name} {column.shown} into {target.column(column.name).declared}" for column in lossy
+        )
         raise UsageError(
             f"{target.label} would take {pairs}",
             meaning="PostgreSQL would round or cut the values without a word. Nothing was written; the next start "
@@ -101,7 +110,9 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
         )
 
 
-def check_upsert(target: Target, keys: tuple[str, ...], order: tuple[str, ...], columns: tuple[str, ...]) -> None:
+def check_upsert(
+    target: Target, keys: tuple[str, ...], order: tuple[str, ...], columns: tuple[str, ...], url: Secret
+) -> None:
     """Raises unless the table can tell one key from another and the batch carries keys and order."""
     missing = [column for column in (*keys, *order) if column not in columns]
     if missing:
@@ -115,7 +126,7 @@ def check_upsert(target: Target, keys: tuple[str, ...], order: tuple[str, ...], 
         raise UsageError(
             f"{target.label} has no primary key or unique index on exactly ({', '.join(keys)})",
             meaning="An upsert needs one; without it the same key would be stored twice. Nothing was written.",
-            next=f"psql \"$SURESTART_POSTGRES_URL\" -c 'CREATE UNIQUE INDEX ON {target.sql} ({name_list(keys)})'",
+            next=url.place.psql(f"CREATE UNIQUE INDEX ON {target.sql} ({name_list(keys)})"),
             code="PostgresKeyMissing",
         )
 

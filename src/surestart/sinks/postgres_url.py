@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from surestart.errors import UsageError
@@ -25,9 +27,15 @@ _PASSWORDS = ("password", "sslpassword")
 
 @dataclass(frozen=True, repr=False)
 class Secret:
-    """A URL with its password. str() and repr() do not show it; `reveal` does, for the one call that connects."""
+    """A URL with its password. str() and repr() do not show it; `reveal` does, for the one call that connects.
+    label: the place it was read from, which errors name."""
 
     _text: str
+    label: str = f"${DEFAULT_VARIABLE}"
+
+    @property
+    def place(self) -> DatabaseUrl:
+        return DatabaseUrl.from_label(self.label)
 
     def reveal(self) -> str:
         return self._text
@@ -86,6 +94,24 @@ class DatabaseUrl:
     def label(self) -> str:
         return f"${self.variable}" if self.variable else f"secret {self.scope}/{self.key}"
 
+    def psql(self, command: str) -> str:
+        """A command line that asks this database, with the name of the URL in it and not the URL."""
+        value = f"${self.variable}"
+        if not self.variable:
+            # The CLI prints a secret's bytes in base64.
+            get = f"databricks secrets get-secret {shlex.quote(self.scope)} {shlex.quote(self.key)}"
+            value = f"$({get} | jq -r .value | base64 -d)"
+        return f'psql "{value}" -c {shlex.quote(command)}'
+
+    @property
+    def put(self) -> str:
+        """A command line that gives the place another URL."""
+        if not self.variable:
+            return (
+                f"databricks secrets put-secret {shlex.quote(self.scope)} {shlex.quote(self.key)}  # asks for the URL"
+            )
+        return f"export {self.variable}='postgresql://user:password@host:5432/database'"
+
     @classmethod
     def from_label(cls, label: str) -> DatabaseUrl:
         """The place that a declaration names: `label` turned back."""
@@ -121,13 +147,14 @@ class DatabaseUrl:
             code="DatabaseUrlUnnamed",
         )
 
-    def read(self, environ: Mapping[str, str] | None = None) -> Secret:
-        text = (os.environ if environ is None else environ).get(self.variable, "") if self.variable else self._secret()
+    def read(self, environ: Mapping[str, str] | None = None, *, dbutils: Any = None) -> Secret:
+        variables = os.environ if environ is None else environ
+        text = variables.get(self.variable, "") if self.variable else self._secret(dbutils)
         if not text.strip():
             raise UsageError(
                 f"{self.label} is empty or not set",
                 meaning="The database's address is unknown, so the batch was not written.",
-                next=f"export {self.variable or DEFAULT_VARIABLE}='postgresql://user:password@host:5432/database'",
+                next=self.put,
                 do_not="put the URL into the code or into a job parameter; both are stored in clear.",
                 code="DatabaseUrlMissing",
             )
@@ -135,7 +162,7 @@ class DatabaseUrl:
             raise UsageError(
                 f"{self.label} does not begin with postgresql://",
                 meaning="Only libpq URLs are understood; a JDBC URL (jdbc:postgresql:…) is another notation.",
-                next=f"export {self.variable or DEFAULT_VARIABLE}='postgresql://user:password@host:5432/database'",
+                next=self.put,
                 code="DatabaseUrlMalformed",
             )
         if "://" in text and (text.count("@") > 1 or "@" in text.partition("://")[2].partition("/")[2]):
@@ -146,11 +173,12 @@ class DatabaseUrl:
                 next="python -c 'import getpass, urllib.parse as u; print(u.quote(getpass.getpass(), safe=\"\"))'",
                 code="DatabaseUrlMalformed",
             )
-        return Secret(text.strip())
+        return Secret(text.strip(), self.label)
 
-    def _secret(self) -> str:
+    def _secret(self, dbutils: Any) -> str:
         try:
-            from databricks.sdk.runtime import dbutils
+            if dbutils is None:
+                from databricks.sdk.runtime import dbutils
 
             return str(dbutils.secrets.get(scope=self.scope, key=self.key))
         except Exception as problem:  # noqa: BLE001 - the SDK raises its own kinds for "not there" and "not allowed"

@@ -14,5 +14,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     def tell(progress: Any) -> None:
         run.say(f"  {progress.stage}: batch {progress.batch}, {progress.rows:,} rows")
 
-    done = run_stage(run.spark, run.environment, run.chain.link(step.stage).stage, on_progress=tell)
+    # What the plan says it leaves out was accepted with the plan.
+    accept = step.arguments.get("accept", ())
+    done = run_stage(run.spark, run.environment, run.chain.link(step.stage).stage, on_progress=tell, accept=accept)
     return {"query_id": done.query_id, "batches": done.batches, "rows": done.rows}
