@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from surestart.environment import Environment
-from surestart.errors import Refused, UsageError
+from surestart.errors import Refused, StoppedHalfway, UsageError
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.journal import read_journals
+from surestart.remedies.plan import Plan
 from surestart.remedies.plan_replay import From
-from tests.remedies.remedy import apply, assert_exact, contents, land_more, replay, reset, run_stages, undo
+from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, replay, reset, run_stages, undo
 
 
 def removed(plan: Any) -> dict[str, int]:
@@ -92,14 +95,44 @@ def test_rows_that_the_source_has_no_more_are_not_removed_unless_their_number_is
 
 
 @pytest.mark.chaos
-def test_a_file_that_goes_after_the_plan_stops_the_apply_before_its_rows_go(spark: Any, stood: Environment) -> None:
+def test_a_file_that_goes_after_the_look_stops_the_apply_before_its_rows_go(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "raw-ingest")
     raw = contents(spark, stood)["sensor_raw"]
-    sorted(Path(stood.landing).iterdir())[0].unlink()
-    with pytest.raises(Exception, match="10 rows would be lost for ever, 0 when this was planned"):
-        apply(spark, stood, plan)
+
+    def confirm(plan: Plan) -> str:
+        sorted(Path(stood.landing).iterdir())[0].unlink()
+        return plan.target
+
+    with pytest.raises(StoppedHalfway, match="10 rows would be lost for ever, 0 when this was planned"):
+        apply_plan(spark, stood, chain_of(stood), plan, confirm)
     assert contents(spark, stood)["sensor_raw"] == raw
     undo(spark, stood, plan)
+
+
+def test_a_file_that_goes_after_the_plan_is_noticed_before_anything_is_begun(spark: Any, stood: Environment) -> None:
+    plan = reset(spark, stood, "raw-ingest")
+    before = contents(spark, stood)
+    sorted(Path(stood.landing).iterdir())[0].unlink()
+    with pytest.raises(Refused, match="10 rows would be lost for ever, 0 when this was planned") as refused:
+        apply(spark, stood, plan)
+    assert refused.value.next.startswith("surestart plan reset raw-ingest")
+    assert (read_journals(stood), contents(spark, stood)) == ((), before)
+
+
+@pytest.mark.chaos
+def test_an_undo_counts_rows_of_a_former_gap_that_are_gone_from_the_source(spark: Any, stood: Environment) -> None:
+    raw = stood.table("sensor_raw")
+    file = sorted(Path(stood.landing).iterdir())[0]
+    spark.sql(f"DELETE FROM {raw.sql} WHERE source = 'file:{file}' AND offset IN (3, 4)")
+    plan = reset(spark, stood, "raw-ingest")
+    apply(spark, stood, plan)
+    run_stages(spark, stood)
+    file.unlink()
+    before = contents(spark, stood)
+    # They lie below the highest offset that the former table had of that file.
+    with pytest.raises(Refused, match="2 rows that arrived since would be lost for ever"):
+        undo(spark, stood, plan)
+    assert contents(spark, stood) == before
 
 
 def test_a_replay_without_a_beginning_is_refused_while_the_checkpoint_stands(spark: Any, stood: Environment) -> None:

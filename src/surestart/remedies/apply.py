@@ -22,6 +22,7 @@ from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE, BesideNotExact
 from surestart.remedies.chain import Chain
+from surestart.remedies.check_plan import check_names, check_touched
 from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
@@ -41,6 +42,7 @@ from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
 from surestart.remedies.stand_still import set_jobs_back, stand_still
+from surestart.remedies.steps.clear import refuse_loss_since
 from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
@@ -80,13 +82,16 @@ def apply_plan(
             code="NothingToApply",
         )
     check_steps(plan)
+    check_names(plan, chain, environment)
     journal = look_up(spark, environment, plan)
     run = Running(spark, environment, chain, plan, journal or Journal(()), say, stopping or Stopping())
     if journal is not None and journal.state == FINISHED:
         # An undo that was given up may have died before it had started the jobs again.
         return Applied(ALREADY, set_jobs_back(run).journal, journal.facts("certify") or None)
     if journal is None:
+        check_touched(plan, chain, environment)
         check_world(spark, chain, plan)
+        refuse_loss_since(run)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
     if journal is None or journal.state in (FILLING, BEGUN):
@@ -163,7 +168,7 @@ def _do(run: Running, steps: list[Step]) -> Running:
         module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
         try:
             facts = module.apply_step(run, step)
-        except SurestartError as problem:
+        except Exception as problem:
             if step.kind == CHECK:
                 let_stages_run(run)
             if isinstance(problem, BesideNotExact):

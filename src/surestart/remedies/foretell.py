@@ -34,6 +34,16 @@ def check_loss(loss: Loss, request: Request, remedy: str, stage: str, keeps: boo
             else f"surestart plan {remedy} {stage}",
             code="LossNotNamed",
         )
+    if accepted is None and loss.other_topic:
+        raise Refused(
+            f"{loss.rows:,} rows would be lost for ever: {loss.why}",
+            meaning="They would be removed, and cannot stay either: their offsets mean other records now, which would "
+            "be left out. Nothing was planned.",
+            next=f"surestart plan {remedy} {stage} --accept-loss {loss.rows} -o plan.json  # once they are kept "
+            "elsewhere, or nobody needs them",
+            do_not="begin behind them in the new topic.",
+            code="SourceLostRows",
+        )
     if accepted is None:
         raise Refused(
             f"{loss.rows:,} rows would be lost for ever: {loss.why}",
@@ -94,12 +104,14 @@ def own_runs(runs: Sequence[RunRecord], link: Link) -> list[RunRecord]:
 
 def undo_until(facts: Sequence[LinkFacts]) -> str:
     """Until when the removed rows can come back."""
-    days = [table.deleted_file_retention / 86_400_000 for one in facts for table in one.tables.values() if table.exists]
-    shortest = min((day for day in days if day), default=7.0)
-    until = datetime.datetime.fromtimestamp(now() / 1000, datetime.UTC) + datetime.timedelta(days=shortest)
+    kept = [table.undo_retention for one in facts for table in one.tables.values() if table.exists]
+    if not kept:
+        return "possible until `surestart prune` the retired checkpoints"
+    until = datetime.datetime.fromtimestamp((now() + min(kept)) / 1000, datetime.UTC)
+    when = f"not before {until:%Y-%m-%d %H:%M} UTC" if min(kept) else "at any moment"
     return (
-        f"possible until a VACUUM deletes the removed files (by these tables' settings not before "
-        f"{until:%Y-%m-%d %H:%M} UTC) or `surestart prune` the retired checkpoints"
+        f"possible until a VACUUM deletes the removed files (by these tables' settings {when}) or "
+        "`surestart prune` the retired checkpoints"
     )
 
 

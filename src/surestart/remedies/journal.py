@@ -24,6 +24,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
+from surestart.sinks.delta_table import create_log_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,6 +140,7 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         "plan": plan,
     }
     kinds = {"number": "INT", "at": "BIGINT"}
+    create_log_table(spark, table, ", ".join(f"{name} {kinds.get(name, 'STRING')}" for name in values), _PROPERTIES)
     columns = ", ".join(f"CAST(:{name} AS {kinds.get(name, 'STRING')}) AS {name}" for name in values)
     with applied(spark, pairs(EVERYWHERE)):
         written = (

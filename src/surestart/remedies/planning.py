@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.positions import DeltaPosition
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.foretell import check_loss, describe_plan, number, own_runs, undo_until
+from surestart.remedies.foretell import check_loss, describe_plan, number, undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.kept import (
     KEEP_NOTHING,
@@ -29,6 +28,7 @@ from surestart.remedies.kept import (
 )
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
+from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
 from surestart.sinks.delta_table import read_table
@@ -65,8 +65,9 @@ def plan_in_place(
     facts = [read_link(link, spark) for link in links]
     runs = read_runs(environment, spark)
     top = links[0]
-    kept = find_kept(spark, environment, rule)
-    loss = find_loss(spark, environment, top, kept, read_topic_id(own_runs(runs, top), top.stage.declare(environment)))
+    kept, topic = find_kept(spark, environment, rule), recorded_topic(runs, top, environment)
+    refuse_other_topic(environment, top, kept, topic, "Nothing was planned.")
+    loss = find_loss(spark, environment, top, kept, topic)
     if loss.rows and request.keep_lost:
         if not loss.marks:
             raise _cannot_keep(top, loss)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.deltalog import read_active_files, read_delta_log
 from surestart.deltalog.listing import NoDeltaLog
+from surestart.deltalog.log import deleted_file_retention, log_retention
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain, Link
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """version -1: there is no such table. rows None: not every file says how many it has."""
+    """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
+    milliseconds its present version can be restored once it is a former one."""
 
     table: Table
     table_id: str = ""
@@ -34,7 +36,7 @@ class TableFacts:
     files: int = 0
     size: int = 0
     earliest_version: int = 0
-    deleted_file_retention: int = 0
+    undo_retention: int = 0
 
     @property
     def exists(self) -> bool:
@@ -77,7 +79,7 @@ def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
         files=len(files),
         size=sum(file.size for file in files),
         earliest_version=log.earliest_version,
-        deleted_file_retention=log.deleted_file_retention,
+        undo_retention=min(log.log_retention, log.deleted_file_retention),
     )
 
 
@@ -97,6 +99,7 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         return TableFacts(table)
     detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()
     newest = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0].asDict()
+    properties = {str(key): str(value) for key, value in (detail.get("properties") or {}).items()}
     return TableFacts(
         table=table,
         table_id=str(detail["id"]),
@@ -104,6 +107,7 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         rows=read_table(spark, table).count(),
         files=int(detail["numFiles"] or 0),
         size=int(detail["sizeInBytes"] or 0),
+        undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
     )
 
 

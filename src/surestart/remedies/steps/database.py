@@ -78,7 +78,7 @@ def check_kept(run: Running, step: Step) -> None:
     )
 
 
-def find_undo_loss(run: Running, link: Link) -> Loss:
+def find_undo_loss(run: Running, link: Link, topic: str) -> Loss:
     """Of a stage that writes to databases only: rows that the undo takes out again and that the source has no more."""
     found = Loss()
     for step in run.plan.steps:
@@ -89,7 +89,7 @@ def find_undo_loss(run: Running, link: Link) -> Loss:
         if step.arguments["keeps"]:
             marks = read_kept(run.spark, run.environment, run.digest, step.stage)
         lost = find_database_loss(
-            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows), str(kept)
+            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows, topic), str(kept)
         )
         found = Loss(found.rows + lost.rows, lost.why or found.why)
     return found
