@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,38 @@ def test_a_replay_without_a_beginning_is_refused_while_the_checkpoint_stands(spa
         replay(spark, stood, "raw-ingest", From())
     with pytest.raises(UsageError, match="batch 99 is not in"):
         replay(spark, stood, "raw-ingest", From(batch=99))
+
+
+def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_out(
+    spark: Any, stood: Environment
+) -> None:
+    files = [f"file:{path}" for path in sorted(Path(stood.landing).iterdir())]
+    plan = replay(spark, stood, "raw-ingest", From(output=True))
+    begins, missing = plan.statements[1:3]
+    assert f"{files[0]}:0 at 10, {files[1]}:0 at 10" in begins
+    assert missing == "0 rows of the output lie at or above there, and none below is missing in it."
+    spark.sql(f"DELETE FROM {stood.table('sensor_raw').sql} WHERE source = '{files[0]}' AND offset IN (0, 4, 9)")
+    plan = replay(spark, stood, "raw-ingest", From(output=True))
+    begins, missing = plan.statements[1:3]
+    assert f"{files[0]}:0 at 9" in begins
+    # The first and the fifth line; the last one is read again.
+    assert "2 offsets below, of 1 partitions or files, are not in it" in missing
+    assert "surestart plan backfill raw-ingest -e local --root" in missing
+
+
+def test_a_replay_that_would_read_nothing_again_is_refused(spark: Any, stood: Environment) -> None:
+    file = f"file:{sorted(Path(stood.landing).iterdir())[2]}"
+    late = int(datetime.now(UTC).timestamp() * 1000) + 60_000
+    for begin, said in (
+        (From(positions={"file:/elsewhere.jsonl": {"0": 4}}), "has no row of file:/elsewhere.jsonl partition 0"),
+        (From(positions={file: {"0": 4, "1": 0}}), "partition 1"),
+        (From(positions={file: {"0": 10}}), "ends before each of the offsets"),
+        (From(time=late), "no batch of sensor-raw-ingest was written at"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            replay(spark, stood, "raw-ingest", begin)
+    with pytest.raises(UsageError, match="no batch of sensor-merge-gold was written at"):
+        replay(spark, stood, "merge-gold", From(time=late))
 
 
 def test_planning_changes_nothing(spark: Any, stood: Environment) -> None:

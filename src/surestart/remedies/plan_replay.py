@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.positions import DeltaPosition
@@ -24,7 +24,8 @@ from surestart.diagnosis.sink_evidence import is_query_id, without_undone
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule
+from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule, find_kept
+from surestart.remedies.output_end import describe_begins
 from surestart.remedies.plan import Plan
 from surestart.remedies.planning import Request, plan_in_place
 from surestart.remedies.world import read_table_facts
@@ -58,6 +59,9 @@ def plan_replay(
         rule, line = _before(spark, link, begin)
     elif begin.positions is not None:
         rule = _everything(spark, link, at_most=begin.positions)
+        refuse_unknown_positions(
+            begin.positions, _marks(spark, environment, replace(rule, at_most={})), f"the output of {link.query}", stage
+        )
         line = f"Read again from {json.dumps(begin.positions)}; other partitions and files stay as they are."
     else:
         checkpoint = read_checkpoint(link.checkpoint, entries=1)
@@ -71,7 +75,47 @@ def plan_replay(
             )
         rule = _everything(spark, link)
         line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
+        lines = [line, *describe_begins(spark, environment, link, rule)]
+        return plan_in_place(spark, environment, chain, "replay", stage, rule, request, lines)
     return plan_in_place(spark, environment, chain, "replay", stage, rule, request, [line])
+
+
+def _marks(spark: SparkSession, environment: Environment, rule: KeptRule) -> dict[tuple[str, int], int]:
+    rows = find_kept(spark, environment, rule).collect()
+    return {(row["source"], row["partition"]): row["below"] for row in rows}
+
+
+def refuse_unknown_positions(
+    named: Mapping[str, Mapping[str, int]], held: Mapping[tuple[str, int], int], where: str, stage: str
+) -> None:
+    """Raises where a name has no row, or none of them has one at or above its offset: a slip of the pen would retire the
+    checkpoint and replay nothing. held: (topic or file, partition) -> the offset behind its last row."""
+    pairs = {(source, int(part)): offset for source, parts in named.items() for part, offset in parts.items()}
+    strange = [f"{source} partition {part}" for source, part in pairs if (source, part) not in held]
+    if not strange and any(offset < held[pair] for pair, offset in pairs.items()):
+        return
+    some = sorted(held.items())[:4]
+    known = ", ".join(f"{source} partition {part} up to {below - 1}" for (source, part), below in some)
+    more = f" and {len(held) - 4} more" if len(held) > 4 else ""
+    what = f"has no row of {', '.join(strange[:4])}" if strange else "ends before each of the offsets that are named"
+    raise UsageError(
+        f"--from-positions: {where} {what}; it holds {known or 'nothing'}{more}",
+        meaning="Nothing would be read again. Nothing was planned.",
+        next=f"surestart plan replay {stage} --from-output -o plan.json  # or positions that it holds",
+        code="PositionsUnknown",
+    )
+
+
+def _nothing_since(link: Link, begin: From) -> UsageError:
+    when = datetime.datetime.fromtimestamp((begin.time or 0) / 1000, datetime.UTC)
+    return UsageError(
+        f"no batch of {link.query} was written at {when:%Y-%m-%d %H:%M:%S} UTC or later"
+        if link.outputs
+        else f"{link.query} writes no Delta table, whose log would say when a batch was written",
+        meaning="From where to read again cannot be told by that time. Nothing was planned.",
+        next=f"surestart history {link.name}  # when its batches were; then --from-time or --from-batch",
+        code="NothingSince",
+    )
 
 
 def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[str, int]] | None = None) -> KeptRule:
@@ -98,6 +142,8 @@ def _before(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str
         there[output.table.name] = facts.version
         versions[output.table.name] = facts.version if first is None else first.version - 1
         batch = batch if first is None else first.batch_id
+    if batch is None:
+        raise _nothing_since(link, begin)
     if link.input is None:
         return KeptRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
     given = {link.input.name: read_table_facts(spark, link.input).version}
@@ -112,7 +158,9 @@ def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRul
     if batch is None:
         identity = checkpoint.query_id or ""
         first = _first_commit(spark, link, link.outputs[0].table, begin, identity) if link.outputs else None
-        batch = first.batch_id if first is not None else checkpoint.next_batch
+        if first is None:
+            raise _nothing_since(link, begin)
+        batch = first.batch_id
     entry = checkpoint.offsets.get((batch or 0) - 1)
     ends = [source.position for source in getattr(entry, "sources", ())]
     if batch == 0:
