@@ -56,7 +56,7 @@ def _missing(spark: SparkSession, environment: Environment, link: Link, rule: Ke
         return "0 rows of the output lie at or above there, and none below is missing in it."
     options = f"-e {environment.name} {options_of(environment)}".rstrip()
     return (
-        f"0 rows of the output lie at or above there; {found['n']:,} offsets below, of {found['places']:,} partitions or "
-        "files, are not in it, and are not read by this (transaction markers and compacted records of Kafka count too). "
-        f"Afterwards: surestart plan backfill {link.name} {options} -o plan.json"
+        f"0 rows of the output lie at or above there; {found['n']:,} offsets below, of {found['places']:,} partitions "
+        "or files, are not in it, and are not read by this (transaction markers and compacted records of Kafka count "
+        f"too). Afterwards: surestart plan backfill {link.name} {options} -o plan.json"
     )

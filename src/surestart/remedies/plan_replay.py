@@ -88,8 +88,8 @@ def _marks(spark: SparkSession, environment: Environment, rule: KeptRule) -> dic
 def refuse_unknown_positions(
     named: Mapping[str, Mapping[str, int]], held: Mapping[tuple[str, int], int], where: str, stage: str
 ) -> None:
-    """Raises where a name has no row, or none of them has one at or above its offset: a slip of the pen would retire the
-    checkpoint and replay nothing. held: (topic or file, partition) -> the offset behind its last row."""
+    """Raises where a name has no row, or none of them has one at or above its offset: a slip of the pen would retire
+    the checkpoint and replay nothing. held: (topic or file, partition) -> the offset behind its last row."""
     pairs = {(source, int(part)): offset for source, parts in named.items() for part, offset in parts.items()}
     strange = [f"{source} partition {part}" for source, part in pairs if (source, part) not in held]
     if not strange and any(offset < held[pair] for pair, offset in pairs.items()):
