@@ -38,6 +38,7 @@ from surestart.remedies.journal import (
     read_journals,
 )
 from surestart.remedies.journaling import begin, carried_on, enter_done, stopped
+from surestart.remedies.next_command import named, plan_again
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
@@ -189,7 +190,7 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
         raise UsageError(
             f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
             meaning="The name of what is changed has to be typed. Nothing was changed.",
-            next=f"surestart apply plan.json --confirm {plan.target}",
+            next=f"surestart apply plan.json {named(Environment(**plan.environment))} --confirm {plan.target}",
             code="NotConfirmed",
         )
 
@@ -199,8 +200,8 @@ def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
     return Refused(
         f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
         meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
-        next=f"surestart undo {plan.digest[:12]}"
+        next=f"surestart undo {plan.digest[:12]} {named(Environment(**plan.environment))}"
         if half
-        else f"surestart plan {plan.remedy} {plan.stage} -o plan.json",
+        else plan_again(plan),
         code="PlanWithdrawn",
     )

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.gate.describe_run import options_of
 from surestart.remedies.chain import Chain, Link
+from surestart.remedies.next_command import named, plan_command
 from surestart.remedies.plan import Plan, Step
 
 # Of these the stages below follow of themselves: they are run, not changed.
@@ -52,13 +52,12 @@ def _strange(step: Step, links: dict[str, Link]) -> Iterator[str]:
 
 
 def _refused(plan: Plan, environment: Environment, what: str, verb: str = "apply") -> Refused:
-    options = f"-e {environment.name} {options_of(environment)}".rstrip()
     return Refused(
         f"the plan {plan.digest[:12]} does not fit the pipeline: {what}",
         meaning="It was edited, or made for other code or other settings than those of this call. Nothing was changed.",
-        next=f"surestart plan {plan.remedy} {plan.stage} {options} -o plan.json"
+        next=plan_command(environment, plan.remedy, plan.stage, plan.options)
         if verb == "apply"
-        else f"surestart undo {plan.digest[:12]} {options}  # with the code that has these stages",
+        else f"surestart undo {plan.digest[:12]} {named(environment)}  # with the code that has these stages",
         do_not="edit the plan to fit.",
         code="PlanDoesNotFit",
     )

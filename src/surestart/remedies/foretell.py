@@ -6,10 +6,12 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.chain import Link
 from surestart.remedies.journal import now
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect
 from surestart.remedies.source_reach import Loss
 from surestart.remedies.world import LinkFacts
@@ -18,20 +20,24 @@ if TYPE_CHECKING:
     from surestart.remedies.planning import Request
 
 
-def check_loss(loss: Loss, request: Request, remedy: str, stage: str, keeps: bool = True) -> None:
+def check_loss(
+    loss: Loss, request: Request, remedy: str, environment: Environment, stage: str, keeps: bool = True
+) -> None:
     """Raises unless nothing is lost, or just the number of rows that somebody has named. keeps: --keep-lost helps."""
     accepted = request.accept_loss
     if not loss.rows and not accepted:
         return
+
+    def plan(more: str = "", options: str = without_keep_lost(request.options)) -> str:
+        return plan_command(environment, remedy, stage, f"{options} {more}".strip())
+
     if accepted is not None and accepted != loss.rows:
         raise Refused(
             f"--accept-loss {accepted} was given, {loss.rows:,} rows would be lost"
             + (f": {loss.why}" if loss.why else ""),
             meaning="The number has to be the one that is lost, so that nobody accepts a loss unseen. "
             "Nothing was planned.",
-            next=f"surestart plan {remedy} {stage} --accept-loss {loss.rows}"
-            if loss.rows
-            else f"surestart plan {remedy} {stage}",
+            next=plan(f"--accept-loss {loss.rows}") if loss.rows else plan(options=request.options),
             code="LossNotNamed",
         )
     if accepted is None and loss.other_topic:
@@ -39,21 +45,26 @@ def check_loss(loss: Loss, request: Request, remedy: str, stage: str, keeps: boo
             f"{loss.rows:,} rows would be lost for ever: {loss.why}",
             meaning="They would be removed, and cannot stay either: their offsets mean other records now, which would "
             "be left out. Nothing was planned.",
-            next=f"surestart plan {remedy} {stage} --accept-loss {loss.rows} -o plan.json  # once they are kept "
-            "elsewhere, or nobody needs them",
+            next=plan(f"--accept-loss {loss.rows}") + "  # once they are kept elsewhere, or nobody needs them",
             do_not="begin behind them in the new topic.",
             code="SourceLostRows",
         )
     if accepted is None:
+        in_place = request.options if keeps else request.options.replace("--beside", "").strip()
         raise Refused(
             f"{loss.rows:,} rows would be lost for ever: {loss.why}",
             meaning="They would be removed from the output, and the source cannot bring them again. "
             "Nothing was planned.",
-            next=f"surestart plan {remedy} {stage} --keep-lost -o plan.json  # those rows stay as they are"
+            next=plan("--keep-lost", in_place)
+            + "  # those rows stay as they are"
             + ("" if keeps else "; clears in place"),
             do_not=f"accept it with --accept-loss {loss.rows} unless nobody needs them.",
             code="SourceLostRows",
         )
+
+
+def without_keep_lost(options: str) -> str:
+    return options.replace("--keep-lost", "").strip()
 
 
 def describe_plan(

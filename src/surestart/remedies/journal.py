@@ -22,6 +22,7 @@ from surestart.deltalog import read_history
 from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
+from surestart.gate.describe_run import options_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import create_log_table
@@ -164,7 +165,8 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         raise Refused(
             f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
             meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
-            next=f"surestart apply {entry.digest[:12]}  # once the other has ended",
+            next=f"surestart apply {entry.digest[:12]} -e {environment.name} {options_of(environment)}".rstrip()
+            + "  # once the other has ended",
             code=OF_ANOTHER,
         )
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
-from surestart.gate.describe_run import options_of
 from surestart.remedies.journal import BEGUN, FILLING, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.next_command import named
 from surestart.remedies.running import Running
 
 
@@ -69,7 +69,7 @@ def stopped(run: Running, what: str, failure: Exception, verb: str) -> Surestart
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
         meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
-        next=again(run, verb) + ("" if verb == "undo" else f"  # or: surestart undo {run.digest[:12]}"),
+        next=again(run, verb) + ("" if verb == "undo" else f"  # or: {again(run, 'undo')}"),
         do_not=problem.do_not or ("" if run.journal.state == FILLING else "start one of its stages by hand."),
         code=problem.code if problem is failure else "StepFailed",
     )
@@ -85,15 +85,6 @@ def carried_on(run: Running, verb: str) -> Refused:
     )
 
 
-def plan_again(run: Running) -> str:
-    """The command that makes the same plan for the world as it is now."""
-    plan, environment = run.plan, run.environment
-    return (
-        f"surestart plan {plan.remedy} {plan.stage} -e {environment.name} {options_of(environment)}".rstrip()
-        + " -o plan.json"
-    )
-
-
 def again(run: Running, verb: str) -> str:
     """The command that goes on with this remedy, or takes it back."""
-    return f"surestart {verb} {run.digest[:12]} -e {run.environment.name} {options_of(run.environment)}".rstrip()
+    return f"surestart {verb} {run.digest[:12]} {named(run.environment)}"

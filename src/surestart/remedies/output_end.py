@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
-from surestart.gate.describe_run import options_of
 from surestart.remedies.chain import Link
 from surestart.remedies.kept import KeptRule, find_kept, read_at
+from surestart.remedies.next_command import plan_command
 from surestart.sources.files import FileSource
 
 if TYPE_CHECKING:
@@ -54,9 +54,8 @@ def _missing(spark: SparkSession, environment: Environment, link: Link, rule: Ke
     ).collect()[0]
     if not found["n"]:
         return "0 rows of the output lie at or above there, and none below is missing in it."
-    options = f"-e {environment.name} {options_of(environment)}".rstrip()
     return (
         f"0 rows of the output lie at or above there; {found['n']:,} offsets below, of {found['places']:,} partitions "
         "or files, are not in it, and are not read by this (transaction markers and compacted records of Kafka count "
-        f"too). Afterwards: surestart plan backfill {link.name} {options} -o plan.json"
+        f"too). Afterwards: {plan_command(environment, 'backfill', link.name)}"
     )

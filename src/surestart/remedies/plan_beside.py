@@ -24,6 +24,7 @@ from surestart.remedies.foretell import check_loss, describe_rebuild, number, un
 from surestart.remedies.journal import now
 from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
 from surestart.remedies.same_topic import recorded_topic
@@ -48,7 +49,7 @@ def plan_reset_beside(
     top = links[0]
     topic = recorded_topic(runs, top, environment)
     loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic)
-    check_loss(loss, request, "reset", stage, keeps=False)
+    check_loss(loss, request, "reset", environment, stage, keeps=False)
     return Plan(
         remedy="reset",
         stage=stage,
@@ -65,16 +66,17 @@ def plan_reset_beside(
         undo=undo_until(facts).replace("(by", "after the swap (by", 1),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 
 def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, request: Request) -> None:
-    in_place = f"surestart plan reset {stage} -o plan.json  # clears in place"
+    in_place = plan_command(environment, "reset", stage) + "  # clears in place"
     if request.keep_lost:
         raise UsageError(
             "--keep-lost cannot be had with --beside: what is filled from the source has no row that the source lacks",
             meaning="Nothing was planned.",
-            next=f"surestart plan reset {stage} --keep-lost -o plan.json  # clears in place",
+            next=plan_command(environment, "reset", stage, "--keep-lost") + "  # clears in place",
             code="BesideNotOffered",
         )
     for link in chain.below(stage):

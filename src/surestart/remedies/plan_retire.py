@@ -10,6 +10,7 @@ from surestart.errors import Refused
 from surestart.remedies.chain import Chain
 from surestart.remedies.foretell import undo_until
 from surestart.remedies.journal import now
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
 from surestart.remedies.planning import IN_PLACE, Request
@@ -29,7 +30,7 @@ def plan_retire(
         raise Refused(
             f"{', '.join(readers)} read the tables of {link.query}",
             meaning="Emptied, they would stop those streams. Nothing was planned.",
-            next=f"surestart plan retire {stage} -o plan.json  # its tables stay",
+            next=plan_command(environment, "retire", stage) + "  # its tables stay",
             code="TablesAreRead",
         )
     steps, effects = [], []
@@ -66,4 +67,5 @@ def plan_retire(
         undo=undo_until([facts]),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )

@@ -15,7 +15,7 @@ from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.foretell import check_loss, describe_plan, number, undo_until
+from surestart.remedies.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
 from surestart.remedies.journal import now
 from surestart.remedies.kept import (
     KEEP_NOTHING,
@@ -26,6 +26,7 @@ from surestart.remedies.kept import (
     removed_rows,
     summarize_kept,
 )
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
 from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
@@ -41,13 +42,14 @@ IN_PLACE = "in-place"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for, beside the remedy's own arguments."""
+    """What was asked for, beside the remedy's own arguments. options: all of it as it was typed, but for the loss."""
 
     settings: Mapping[str, str]
     pipeline: str = ""
     accept_loss: int | None = None
     keep_lost: bool = False
     run: bool = True
+    options: str = ""
 
 
 def plan_in_place(
@@ -70,10 +72,10 @@ def plan_in_place(
     loss = find_loss(spark, environment, top, kept, topic)
     if loss.rows and request.keep_lost:
         if not loss.marks:
-            raise _cannot_keep(top, loss)
+            raise _cannot_keep(environment, remedy, top, loss, request)
         rule = replace(rule, at_least={**rule.at_least, **loss.marks})
         kept, loss = find_kept(spark, environment, rule), Loss(why=loss.why)
-    check_loss(loss, request, remedy, stage)
+    check_loss(loss, request, remedy, environment, stage)
     rules, starts = {top.name: rule}, {}
     for one in facts:
         if one.link.name != stage:
@@ -106,6 +108,7 @@ def plan_in_place(
         undo=undo_until(facts),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 
@@ -198,10 +201,11 @@ def _start_line(links: Sequence[Link]) -> str:
     return f"write down where {', '.join(link.query for link in links)} begin"
 
 
-def _cannot_keep(link: Link, loss: Loss) -> UsageError:
+def _cannot_keep(environment: Environment, remedy: str, link: Link, loss: Loss, request: Request) -> UsageError:
+    options = f"{without_keep_lost(request.options)} --accept-loss {loss.rows}".strip()
     return UsageError(
         f"--keep-lost: which rows of {link.query} to keep cannot be said by position: {loss.why}",
         meaning="Nothing was planned.",
-        next=f"surestart plan replay {link.name} --accept-loss {loss.rows}",
+        next=plan_command(environment, remedy, link.name, options) + "  # if nobody needs them",
         code="CannotKeepLost",
     )

@@ -8,11 +8,11 @@ from surestart.deltalog import read_active_files
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
-from surestart.gate.describe_run import options_of
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
 from surestart.remedies.journaling import explained
 from surestart.remedies.kept import read_at
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.session import applied
@@ -56,8 +56,7 @@ def check_restorable(run: Running, step: Step, table: Table, version: int) -> No
             if of
             else f"version {version} of {table.name} cannot be read any more: {gone}",
             meaning="The table's former content cannot come back. Nothing was changed.",
-            next=f"surestart plan reset {step.stage} -e {run.environment.name} {options_of(run.environment)}".rstrip()
-            + " -o plan.json  # rebuilds it from its source",
+            next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
             code="UndoTooLate",
         )
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.gate.describe_run import options_of
 from surestart.gate.identities import read_topic_id
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.chain import Link
+from surestart.remedies.next_command import plan_command
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import KafkaEvidence
 
@@ -43,12 +43,11 @@ def refuse_other_topic(environment: Environment, link: Link, kept: DataFrame, re
     why = describe_other_topic(evidence, recorded, marks)
     if not why:
         return
-    options = f"-e {environment.name} {options_of(environment)}".rstrip()
     raise Refused(
         f"rows of {link.query} are to stay, and {why}",
         meaning="The offsets of the rows that stay mean other records by now: the new topic's would be left out up to "
         f"there, and every count would still be exact. {changed}",
-        next=f"surestart plan reset {link.name} {options} -o plan.json  # rebuilds it from the topic that there is; it "
+        next=f"{plan_command(environment, 'reset', link.name)}  # rebuilds it from the topic that there is; it "
         "says how many rows are lost, for --accept-loss",
         do_not="keep its rows and begin behind them.",
         code="TopicReplaced",

@@ -27,6 +27,7 @@ from surestart.remedies.give_up import give_up
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.remedies.journaling import enter, read_again
+from surestart.remedies.next_command import named
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
@@ -78,7 +79,7 @@ def undo_remedy(
         raise UsageError(
             f"the plan {plan.digest[:12]} was never applied here",
             meaning="There is nothing to undo.",
-            next=f"surestart apply plan.json --confirm {plan.target}",
+            next=f"surestart apply plan.json {named(environment)} --confirm {plan.target}",
         )
     run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
     if journal.state == WITHDRAWN:
@@ -98,7 +99,7 @@ def undo_remedy(
             raise UsageError(
                 f"{plan.target!r} was not confirmed",
                 meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
+                next=f"surestart undo {plan.digest[:12]} {named(environment)} --confirm {plan.target}",
                 code="NotConfirmed",
             )
     order = undo_order(plan, journal)
@@ -190,6 +191,6 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         raise Refused(
             f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
             meaning="It rests on what this one left; undone below it, neither would be whole.",
-            next=f"surestart undo {newest.digest[:12]}",
+            next=f"surestart undo {newest.digest[:12]} {named(environment)}",
             code="RemedyOvertaken",
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
-from surestart.gate.describe_run import options_of
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.journaling import again
 from surestart.remedies.kept import read_at
+from surestart.remedies.next_command import named
 from surestart.remedies.running import Running
 from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.source_reach import Loss, loss_of
@@ -78,12 +78,11 @@ def _refuse_other_topic(run: Running, link: Link) -> str:
     former = recorded_topic(runs, link, run.environment, before=began)
     latest = recorded_topic(runs, link, run.environment)
     if former and latest and former != latest:
-        options = f"-e {run.environment.name} {options_of(run.environment)}".rstrip()
         raise Refused(
             f"since the remedy {link.query} has read from another topic of the same name ({latest}, was {former})",
             meaning="The former checkpoint stands at offsets of the former topic: the stage would leave out the new "
             "one's records up to there. Nothing was changed.",
-            next=f"surestart doctor {link.name} {options}",
+            next=f"surestart doctor {link.name} {named(run.environment)}",
             code="TopicReplaced",
         )
     return former

@@ -18,6 +18,7 @@ from surestart.errors import Refused
 from surestart.remedies.chain import Chain, Link
 from surestart.remedies.database_facts import as_database_world
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
+from surestart.remedies.next_command import plan_again
 from surestart.remedies.plan import Plan
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
             f"the plan is stale: {shown}",
             meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
             "Nothing was changed.",
-            next=f"surestart plan {plan.remedy} {plan.stage} -e {plan.environment['name']} -o plan.json",
+            next=plan_again(plan),
             do_not="edit the plan to fit.",
             code="PlanStale",
         )

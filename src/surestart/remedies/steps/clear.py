@@ -17,8 +17,9 @@ from surestart.failpoints import reach
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, one_commit
-from surestart.remedies.journaling import again, plan_again
+from surestart.remedies.journaling import again
 from surestart.remedies.kept import COLUMNS, find_kept, read_rule
+from surestart.remedies.next_command import plan_again
 from surestart.remedies.plan import Step
 from surestart.remedies.put_back import check_restorable, put_back
 from surestart.remedies.running import Running
@@ -81,7 +82,7 @@ def refuse_new_loss(run: Running, link: Link, kept: DataFrame | None, begun: boo
             f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}",
             meaning="The source has dropped them since. They are still in the output."
             + ("" if begun else " Nothing was changed."),
-            next=again(run, "undo") if begun else plan_again(run),
+            next=again(run, "undo") if begun else plan_again(run.plan),
             do_not="go on with this plan.",
             code="SourceLostRows",
         )

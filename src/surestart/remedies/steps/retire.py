@@ -19,6 +19,7 @@ from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.remedies.durable import sync, sync_folders
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest, sha256_of
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 
@@ -79,7 +80,7 @@ def check_retired(run: Running, step: Step) -> None:
         raise Refused(
             f"{aside} is gone: `surestart prune` has removed it, or somebody else",
             meaning=f"The former checkpoint of {link.query} cannot come back. Nothing was changed.",
-            next=f"surestart plan replay {step.stage} --from-output -o plan.json  # or reset",
+            next=plan_command(run.environment, "replay", step.stage, "--from-output") + "  # or reset",
             code="UndoTooLate",
         )
     found = read_manifest(aside)
