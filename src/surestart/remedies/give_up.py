@@ -6,6 +6,7 @@ from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.remedies.commit_once import find_commit
 from surestart.remedies.journal import DONE, UNDONE
 from surestart.remedies.journaling import enter, explained, stopped
+from surestart.remedies.pinned import reading_errors
 from surestart.remedies.plan import Step
 from surestart.remedies.plan_jobs import KINDS
 from surestart.remedies.running import Running
@@ -17,11 +18,10 @@ from surestart.remedies.undo_loss import CONTENT
 def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
     """What to raise for a step of an undo that failed. While nothing was taken back, the remedy stands again where it
     stood before the undo: a table that cannot be restored would else keep its stages from starting for ever."""
-    from pyspark.errors import PySparkException
-
+    failures: tuple[type[Exception], ...] = (SurestartError, OSError, *reading_errors())
     try:
         untouched = _is_untouched(run, step)
-    except (SurestartError, PySparkException, OSError) as second:
+    except failures as second:
         # Whatever keeps the table from being asked: then nobody knows, and the undo stays open.
         return stopped(run, f"{step.what} ({explained(second).what})", problem, "undo")
     former = _former_state(run)

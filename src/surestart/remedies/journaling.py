@@ -9,6 +9,7 @@ from typing import Any
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.remedies.journal import BEGUN, FILLING, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
 from surestart.remedies.next_command import named
+from surestart.remedies.pinned import first_line
 from surestart.remedies.running import Running
 
 
@@ -55,9 +56,8 @@ def explained(problem: Exception) -> SurestartError:
     """A failure of Spark, Delta or the file system in the four parts of our own."""
     if isinstance(problem, SurestartError):
         return problem
-    first = next((line.strip() for line in str(problem).splitlines() if line.strip()), "no more is said")
     return CannotTell(
-        f"{type(problem).__name__}: {first[:500]}",
+        f"{type(problem).__name__}: {first_line(problem)}",
         meaning="Spark, Delta or the file system failed at this step.",
         next="surestart explain -  # with the traceback on stdin",
     )

@@ -10,9 +10,9 @@ from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
-from surestart.remedies.journaling import explained
 from surestart.remedies.kept import read_at
 from surestart.remedies.next_command import plan_command
+from surestart.remedies.pinned import first_line, reading_errors
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.session import applied
@@ -67,15 +67,14 @@ def _deleted_files(run: Running, table: Table, version: int) -> tuple[int | str,
         files = read_active_files(table.path, version)
         there = [file.is_absolute or (Path(table.path) / file.path).exists() for file in files]
         return there.count(False), len(files)
-    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     try:
         rows = read_at(run.spark, run.environment, table.name, version)
         # One column of every file is read. A count would be answered from the log, which knows of no VACUUM.
         rows.agg(F.sum(F.xxhash64(rows.columns[0]))).collect()
-    except PySparkException as problem:
-        return explained(problem).what, 0
+    except reading_errors() as problem:
+        return first_line(problem), 0
     return 0, 0
 
 
