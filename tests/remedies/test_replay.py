@@ -13,7 +13,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused, StoppedHalfway, UsageError
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.journal import read_journals
-from surestart.remedies.plan import Plan
+from surestart.remedies.plan import Effect, Plan
 from surestart.remedies.plan_replay import From
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, replay, reset, run_stages, undo
 
@@ -158,6 +158,24 @@ def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_ou
     # The first and the fifth line; the last one is read again.
     assert "2 offsets below, of 1 partitions or files, are not in it" in missing
     assert "surestart plan backfill raw-ingest -e local --root" in missing
+
+
+def test_a_plan_says_which_part_it_removes_and_in_how_many_batches_it_comes_again(
+    spark: Any, stood: Environment
+) -> None:
+    def said(plan: Plan) -> tuple[Effect, str]:
+        effect = next(one for one in plan.effects if one.target == "sensor_raw")
+        return effect, next(line for line in plan.statements if line.startswith("sensor-raw-ingest: about"))
+
+    whole, all_of_it = said(reset(spark, stood, "raw-ingest"))
+    part, a_third = said(replay(spark, stood, "raw-ingest", From(batch=2)))
+    assert (whole.rows, part.rows) == (60, 20)
+    assert 0 < (part.files or 0) < (whole.files or 0)
+    assert 0 < (part.size or 0) < (whole.size or 0)
+    assert " for 60 rows in 3 batches" in all_of_it
+    assert " for 20 rows in 1 batch," in a_third
+    moved = next(step.what for step in reset(spark, stood, "raw-ingest").steps if step.id == "retire:raw-ingest")
+    assert "aside: 3 batches, " in moved
 
 
 def test_a_replay_that_would_read_nothing_again_is_refused(spark: Any, stood: Environment) -> None:

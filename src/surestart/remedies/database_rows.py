@@ -6,8 +6,8 @@
     differing   its rows are fetched from both and compared one by one
 
 The text of a value is the same on both sides: its length, a colon, and the number of days or microseconds for a time.
-A double has no text that both agree on: its bits down to 2^-20 and the 32 below are two whole numbers, made by steps that
-lose nothing on either side. Columns that PostgreSQL may store in another form (json, uuid, …) are left out.
+A double has no text that both agree on: its bits down to 2^-20 and the 32 below are two whole numbers, made by steps
+that lose nothing on either side. Columns that PostgreSQL may store in another form (json, uuid, …) are left out.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
@@ -15,6 +17,7 @@ from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect
 from surestart.remedies.source_reach import Loss
 from surestart.remedies.world import LinkFacts
+from surestart.sources.files import FileSource
 
 if TYPE_CHECKING:
     from surestart.remedies.planning import Request
@@ -95,18 +98,43 @@ def describe_plan(
 def describe_rebuild(one: LinkFacts, runs: Sequence[RunRecord], rows: int | None) -> list[str]:
     """What it costs to write so many rows of the stage again."""
     lines = [f"{one.link.query} loses its state: {', '.join(one.link.stage.state)}."] if one.link.stage.state else []
-    seconds = _expected(one, runs)
-    if seconds is None or rows is None:
+    pace = _pace(one, runs)
+    if pace is None or rows is None:
         return [*lines, f"{one.link.query}: how long it takes is not known; no run of it is in the history."]
-    return [*lines, f"{one.link.query}: about {_duration(rows / seconds)} for {rows:,} rows, by its last runs."]
+    batches = max(math.ceil(rows * pace.batches), 1 if rows else 0)
+    return [
+        *lines,
+        f"{one.link.query}: about {_duration(rows * pace.seconds)} for {rows:,} rows in {batches:,} "
+        f"batch{'' if batches == 1 else 'es'}, by its last runs.",
+    ]
 
 
-def _expected(one: LinkFacts, runs: Sequence[RunRecord]) -> float | None:
-    """Rows a second of the stage's last runs that had something to do."""
-    done = [run for run in own_runs(runs, one.link) if run.rows and run.ended_at and run.ended_at > run.started_at][-5:]
-    if not done:
+@dataclass(frozen=True)
+class _Pace:
+    """What a row of the stage's output costs."""
+
+    seconds: float
+    batches: float
+
+
+def _pace(one: LinkFacts, runs: Sequence[RunRecord]) -> _Pace | None:
+    """By the stage's last runs that had something to do."""
+    own = own_runs(runs, one.link)
+    done = [run for run in own if run.rows and run.ended_at and run.ended_at > run.started_at][-5:]
+    rows = sum(run.rows for run in done) * _rows_per_unit(one, own)
+    if not rows:
         return None
-    return sum(run.rows for run in done) / (sum((run.ended_at or 0) - run.started_at for run in done) / 1000)
+    seconds = sum((run.ended_at or 0) - run.started_at for run in done) / 1000
+    return _Pace(seconds / rows, sum(run.batches for run in done) / rows)
+
+
+def _rows_per_unit(one: LinkFacts, own: Sequence[RunRecord]) -> float:
+    """What Spark counts as a row of landed files is a file: its rows are those of the table, over all of its runs."""
+    if not isinstance(one.link.stage.source, FileSource):
+        return 1.0
+    files = sum(run.rows for run in own if run.query_id == one.checkpoint.query_id)
+    held = sum(table.rows or 0 for table in one.tables.values())
+    return held / files if files else 0.0
 
 
 def own_runs(runs: Sequence[RunRecord], link: Link) -> list[RunRecord]:

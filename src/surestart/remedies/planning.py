@@ -165,8 +165,8 @@ def _steps(
             what = f"note what stays of {link.query}: {summary['marks']} partitions or files"
             keep.append(Step(f"keep:{link.name}", "keep", what, link.name, arguments))
         for name, table in one.tables.items():
-            rows = _count_going(spark, table, kept if keeps else None)
-            effects.append(Effect(name, "remove rows", rows, table.files, table.size))
+            rows, in_files, in_bytes = _count_going(spark, table, kept if keeps else None)
+            effects.append(Effect(name, "remove rows", rows, in_files, in_bytes))
             what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
             arguments = {"table": name, "version": table.version, "keeps": keeps}
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
@@ -180,7 +180,7 @@ def _steps(
             Step(
                 f"retire:{link.name}",
                 "retire",
-                f"move the checkpoint of {link.query} aside: {files} files, {size:,} bytes",
+                f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes",
                 link.name,
                 {"manifest": one.manifest.digest},
             )
@@ -189,12 +189,27 @@ def _steps(
     return [*keep, *reversed(clear), *reversed(retire)], effects
 
 
-def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> int | None:
+def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> tuple[int | None, int, int]:
+    """Rows that go, and the files that they lie in with their bytes: these are removed, or written again without them."""
+    from pyspark.sql import functions as F
+
     if not table.exists:
-        return 0
+        return 0, 0, 0
     if kept is None:
-        return table.rows
-    return removed_rows(read_table(spark, table.table), kept).count()
+        return table.rows, table.files, table.size
+    place = F.col("_metadata.file_path").alias("file"), F.col("_metadata.file_size").alias("size")
+    rows = read_table(spark, table.table).select("source", "partition", "offset", *place)
+    by_file = removed_rows(rows, kept).groupBy("file").agg(F.count("*").alias("rows"), F.max("size").alias("size"))
+    found = by_file.agg(
+        F.sum("rows").alias("rows"), F.count("*").alias("files"), F.sum("size").alias("size")
+    ).collect()[0]
+    return int(found["rows"] or 0), int(found["files"]), int(found["size"] or 0)
+
+
+def batches_of(one: LinkFacts) -> str:
+    """For a line about a checkpoint; "" for one that has committed none."""
+    newest = one.checkpoint.latest_committed
+    return "" if newest is None else f"{newest + 1:,} batch{'es' if newest else ''}, "
 
 
 def _start_line(links: Sequence[Link]) -> str:
