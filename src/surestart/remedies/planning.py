@@ -200,10 +200,8 @@ def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None)
     place = F.col("_metadata.file_path").alias("file"), F.col("_metadata.file_size").alias("size")
     rows = read_table(spark, table.table).select("source", "partition", "offset", *place)
     by_file = removed_rows(rows, kept).groupBy("file").agg(F.count("*").alias("rows"), F.max("size").alias("size"))
-    found = by_file.agg(
-        F.sum("rows").alias("rows"), F.count("*").alias("files"), F.sum("size").alias("size")
-    ).collect()[0]
-    return int(found["rows"] or 0), int(found["files"]), int(found["size"] or 0)
+    rows_of, files, size = by_file.agg(F.sum("rows"), F.count("*"), F.sum("size")).collect()[0]
+    return int(rows_of or 0), int(files), int(size or 0)
 
 
 def batches_of(one: LinkFacts) -> str:
