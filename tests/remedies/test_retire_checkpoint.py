@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,3 +188,23 @@ def test_a_removal_that_died_between_two_files_is_carried_on(tmp_path: Path) -> 
 
     assert read_manifest(target) == before
     assert not origin.exists()
+
+
+def test_a_copy_is_on_the_disk_before_its_original_goes(environment: Environment, monkeypatch: Any) -> None:
+    here, aside, _ = places(environment)
+    before = fill(here)
+    synced: dict[Path, int] = {}
+    really = os.fsync
+
+    def noting(descriptor: int) -> None:
+        really(descriptor)
+        synced[Path(f"/proc/self/fd/{descriptor}").readlink()] = len(read_manifest(here).files)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    away(environment, before.digest)
+
+    wanted = {aside / name for name in before.files} | {aside, aside / "offsets", aside.parent}
+    wanted |= {aside.with_name(aside.name + ".complete.new")}
+    assert set(synced) >= wanted
+    # The original was whole at each of them.
+    assert set(synced.values()) == {len(before.files)}

@@ -14,6 +14,7 @@ from surestart.environment import Environment
 from surestart.registry.run_record import COLUMNS, RunRecord
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
+from surestart.sinks.delta_table import create_log_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,7 @@ def append_runs(
         options = {**options, "txnAppId": transaction[0], "txnVersion": str(transaction[1])}
     with applied(spark, pairs(EVERYWHERE)):
         rows = spark.sql(" UNION ALL ".join(f"SELECT {select}" for select in selects), args=values)
+        create_log_table(spark, table, ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()), _PROPERTIES)
         writer = rows.coalesce(1).write.format("delta").mode("append").options(**options)
         if table.path:
             writer.save(table.path)

@@ -129,6 +129,7 @@ def plan_backfill(
         statements=tuple(statements),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 

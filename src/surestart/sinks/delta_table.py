@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
@@ -57,6 +58,15 @@ def create_table(
             do_not="delete what is there unless you know whose it is.",
             code="TableNotCreated",
         ) from problem
+
+
+def create_log_table(spark: SparkSession, table: Table, columns: str, properties: Mapping[str, str]) -> None:
+    """A catalog's table is there before the first append to it. One that the append makes (saveAsTable, Delta 4.4)
+    has neither the commit's note nor the properties, and with the note the entry is lost."""
+    if table.path or read_columns(spark, table) is not None:
+        return
+    given = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table.sql} ({columns}) USING DELTA TBLPROPERTIES ({given})")
 
 
 def read_columns(spark: SparkSession, table: Table) -> dict[str, str] | None:
