@@ -35,6 +35,12 @@ def run(args: argparse.Namespace) -> int:
     chain = read_chain(environment, build_stages(pipeline, settings, plan))
     undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say, args.accept_loss, stopping(args))
     options = f" -e {environment.name} {given_options(args)}".rstrip()
+    if plan.remedy == "backfill":
+        sys.stdout.write(
+            f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "
+            f"that it had written were missing, and stay.\nNext: surestart verify{options}\n"
+        )
+        return EXIT_FINE
     sys.stdout.write(
         f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
         f"their former versions.\nNext: surestart run all{options}\n"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
+from surestart.gate.describe_run import options_of
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
@@ -24,6 +25,8 @@ from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
 from surestart.remedies.reach import read_reach
 from surestart.remedies.start import find_start, in_first_snapshot
+from surestart.sinks.delta_append import DeltaAppend
+from surestart.sinks.delta_split import DeltaSplit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,12 +74,22 @@ def plan_backfill(
     request: Request,
 ) -> Plan:
     link = chain.link(stage)
+    place = f"-e {environment.name} {options_of(environment)}".rstrip()
     if link.keyed or not link.outputs:
         raise UsageError(
             f"{link.query} keeps one row per key: a hole in it is not a range of positions",
-            meaning="Merging its input again fills it and changes nothing else. Nothing was planned.",
-            next=f"surestart plan replay {stage} --from-batch 0 -o plan.json",
+            meaning="A reset removes its rows and merges all of its input again; with --beside readers keep the old "
+            "ones until then. Nothing was planned.",
+            next=f"surestart plan reset {stage} {place} -o plan.json",
             code="KeyedBackfill",
+        )
+    if not isinstance(link.stage.sink, (DeltaAppend, DeltaSplit)):
+        raise Refused(
+            f"{link.query} writes to a {type(link.stage.sink).__name__}, which no backfill knows",
+            meaning="Written to its Delta table alone, they would be missing in the other sink. Nothing was planned.",
+            next=f"surestart plan replay {stage} --from-batch 0 {place} -o plan.json  # or "
+            "--from-positions, for the partitions that lack rows",
+            code="BackfillNotOffered",
         )
     _refuse_unread_begin(spark, environment, chain, stage)
     certificate = certify(spark, environment, chain)

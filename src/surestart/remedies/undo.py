@@ -19,7 +19,7 @@ from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Chain
-from surestart.remedies.claiming import claimed
+from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.filling import CHECK, FILL
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
@@ -33,6 +33,7 @@ from surestart.remedies.stand_still import set_jobs_back, stand_still_again
 from surestart.remedies.steps.clear import check_version, version_before
 from surestart.remedies.steps.database import check_kept, find_undo_loss
 from surestart.remedies.steps.retire import check_retired
+from surestart.remedies.withdraw_backfill import is_begun_backfill, withdraw_backfill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,11 +82,14 @@ def undo_remedy(
         # It may have died before it had started the jobs again.
         return set_jobs_back(run).journal
     _refuse_overtaken(journals, journal, environment)
-    if not plan.undo:
+    begun_backfill = is_begun_backfill(plan, journal)
+    if not plan.undo and not begun_backfill:
         raise Refused(
             f"a {plan.remedy} has nothing that could be undone",
-            meaning="See what the plan said about it.",
-            next=f"surestart plan {plan.remedy} {plan.stage}",
+            meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
+            if plan.remedy == "backfill"
+            else "See what the plan said about it. Nothing was changed.",
+            next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
             code="NoUndo",
         )
     if journal.state != UNDOING:
@@ -97,6 +101,8 @@ def undo_remedy(
                 next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
                 code="NotConfirmed",
             )
+    if begun_backfill:
+        return withdraw_backfill(run)
     order = undo_order(plan, journal)
     following = order[0].id if order else ""
 
@@ -118,8 +124,7 @@ def undo_remedy(
                 return run.journal
             if run.journal.state != UNDOING:
                 check(run)
-                run = enter(run, UNDOING, "", following)
-                reach("remedy.undoing")
+                run = _begin_undo_alone(run, following)
             else:
                 _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
         for index, step in enumerate(order):
@@ -140,6 +145,21 @@ def undo_remedy(
         run = enter(run, WITHDRAWN, "", "")
         reach("remedy.withdrawn")
     return set_jobs_back(run).journal
+
+
+def _begin_undo_alone(run: Running, following: str) -> Running:
+    """The undo is begun, and nobody else began meanwhile. Raises with the journal as it was."""
+    former = run.journal.state
+    run = enter(run, UNDOING, "", following)
+    reach("remedy.undoing")
+    try:
+        _refuse_overtaken(read_journals(run.environment, run.spark), read_again(run).journal, run.environment)
+        if has_taken_over(run.plan, run.journal):
+            refuse_new_owners(run)
+    except SurestartError:
+        enter(run, former, "", "")
+        raise
+    return run
 
 
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
@@ -204,8 +224,10 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         for one in journals[position + 1 :]
         if one.state != WITHDRAWN and set(one.first.queries) & set(journal.first.queries)
     ]
+    # A backfill only adds rows, and an undo takes them back like those of the stage itself. Not while it writes.
+    later = [one for one in later if one.first.remedy != "backfill" or one.is_unfinished]
     for one in later:
-        if one.is_open:
+        if one.is_open or one.first.remedy == "backfill":
             raise half_way(one, one.first.queries[0], environment, options_of(environment))
     if later:
         newest = later[-1]

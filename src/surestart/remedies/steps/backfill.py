@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.failpoints import reach
+from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.session import applied, kept
@@ -39,7 +40,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         there = read_table(run.spark, output.table).select("source", "partition", "offset")
         rows = rows.join(there, ["source", "partition", "offset"], "left_anti")
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
-    identity = f"backfill-{run.digest[:16]}"
+    identity = identity_of(run)
     with applied(run.spark, pairs(EVERYWHERE)):
         transformed = stage.transform(rows)
         if isinstance(stage.sink, DeltaAppend):
@@ -52,14 +53,14 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
             raise Refused(
                 f"{link.query} writes to a {type(stage.sink).__name__}, which no backfill knows",
                 meaning="Nothing was written.",
-                next=f"surestart plan replay {stage.name}",
+                next=again(run, "undo"),
             )
     reach("remedy.backfill.after_commit")
     return {"identity": identity}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
-    return {}
+def identity_of(run: Running) -> str:
+    return f"backfill-{run.digest[:16]}"
 
 
 def within(spark: SparkSession, rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:

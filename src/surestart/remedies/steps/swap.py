@@ -57,10 +57,11 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
     """The table's content is what it was before the swap."""
     _, output = find_output(run, step)
-    after = find_commit(run.spark, output.table, run.digest, step.id)
     before = run.facts("check")["live"][output.table.name]
+    # What the journal says counts: its commit may be further back than `find_commit` looks.
+    after = run.facts(step.id).get("after") or find_commit(run.spark, output.table, run.digest, step.id)
     if after is None:
-        return {}
+        return {}  # It died before its commit.
     restored = put_back(run, step, output, before)
     if restored is None:
         return {}
