@@ -20,11 +20,10 @@ from surestart.gate.describe_run import options_of
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
-from surestart.remedies.journal import now, read_journals
+from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
-from surestart.remedies.reach import read_reach
-from surestart.remedies.start import find_start, in_first_snapshot
+from surestart.remedies.unread_begin import refuse_unread_begin
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_split import DeltaSplit
 
@@ -91,7 +90,7 @@ def plan_backfill(
             "--from-positions, for the partitions that lack rows",
             code="BackfillNotOffered",
         )
-    _refuse_unread_begin(spark, environment, chain, stage)
+    refuse_unread_begin(spark, environment, chain, stage)
     certificate = certify(spark, environment, chain)
     count = next(one for one in certificate.stages if one.stage == stage)
     if count.cannot_tell:
@@ -140,21 +139,6 @@ def plan_backfill(
         settings=dict(request.settings),
         pipeline=request.pipeline,
     )
-
-
-def _refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Chain, stage: str) -> None:
-    """A stage below that is still at its begin after a remedy leaves out everything below its marks: the rows written
-    now would be among them."""
-    journals = read_journals(environment, spark)
-    for link in chain.below(stage)[1:]:
-        start = find_start(journals, link.name)
-        if start is not None and start.kept and in_first_snapshot(read_reach(link.checkpoint)):
-            raise Refused(
-                f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
-                meaning="Rows that are written below its marks now would be left out by it. Nothing was planned.",
-                next=f"surestart run {link.name} -e {environment.name}",
-                code="BeginNotReached",
-            )
 
 
 def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:

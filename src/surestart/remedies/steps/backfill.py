@@ -15,6 +15,7 @@ from surestart.failpoints import reach
 from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
+from surestart.remedies.unread_begin import refuse_unread_begin
 from surestart.session import applied, kept
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_append import DeltaAppend, append_once
@@ -32,6 +33,8 @@ _RANGES = "source STRING, partition INT, first BIGINT, last BIGINT"
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """The rows are in the output, once."""
+    # Also now: another remedy may have come between the plan and this.
+    refuse_unread_begin(run.spark, run.environment, run.chain, step.stage)
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
     wanted = run.spark.createDataFrame([tuple(one) for one in step.arguments["ranges"]], _RANGES)
