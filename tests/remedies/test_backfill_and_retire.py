@@ -16,8 +16,9 @@ from surestart.remedies.apply import ALREADY
 from surestart.remedies.chain import read_chain
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
 from surestart.remedies.plan import Plan, Step, environment_facts
-from surestart.remedies.plan_backfill import Between, Range, plan_backfill
+from surestart.remedies.plan_backfill import Between, plan_backfill
 from surestart.remedies.plan_retire import plan_retire
+from surestart.remedies.ranges import Range
 from surestart.remedies.running import Running
 from surestart.remedies.start import Start
 from surestart.remedies.steps import backfill as backfill_step

@@ -29,7 +29,7 @@ def cataloged(spark: Any, stood: Environment, classic_only: None) -> Iterator[En
     """The same tables and checkpoints, by name."""
     given = {"catalog": "spark_catalog", "schema": SCHEMA, "landing": stood.landing}
     environment = environment_from_settings(
-        "dev", "sensor", {**given, "checkpoint_root": stood.checkpoint_root}, environ={}
+        "local", "sensor", {**given, "checkpoint_root": stood.checkpoint_root}, environ={}
     )
     spark.sql(f"CREATE SCHEMA {SCHEMA}")
     for place in sorted((Path(stood.root) / "tables").iterdir()):

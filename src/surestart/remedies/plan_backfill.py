@@ -23,6 +23,7 @@ from surestart.remedies.counts import Gap
 from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
+from surestart.remedies.ranges import Range, read_rows
 from surestart.remedies.unread_begin import refuse_unread_begin
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_split import DeltaSplit
@@ -31,14 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
-
-
-@dataclass(frozen=True)
-class Range:
-    source: str
-    partition: int
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -164,9 +157,7 @@ def _of_that_time(
 ) -> list[Range]:
     from pyspark.sql import functions as F
 
-    from surestart.remedies.steps.backfill import within
-
-    rows = within(spark, chain.link(stage).stage.source.read_batch(spark, environment), wanted)
+    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
     if "source_time" not in rows.columns:
         raise UsageError(
             f"the rows that {stage} reads have no time of arrival",

@@ -1,7 +1,7 @@
 """Takes back a backfill that was begun and has not written all its rows, so that other remedies may begin.
 
-    every output has its commit  ──> done, released      its rows were missing and are right: they stay
-    one has not                  ──> an empty commit under its identity ──> withdrawn
+    undoing ──> an empty commit under its identity ──> withdrawn
+           └──> every output has its own commit already ──> done, released    the rows were missing and are right
 
 Delta lets one commit of an identity through. After the empty one, a process of this backfill that is still alive, or
 wakes up later, adds nothing to that table.
@@ -13,7 +13,7 @@ from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.remedies.commit_once import find_commit, note_of
-from surestart.remedies.journal import BEGUN, DONE, RELEASED, WITHDRAWN, Journal
+from surestart.remedies.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN, Journal
 from surestart.remedies.journaling import again, carried_on, enter, enter_done, read_again
 from surestart.remedies.plan import Plan, Step
 from surestart.remedies.running import Running
@@ -24,7 +24,7 @@ from surestart.sinks.delta_table import read_table
 
 
 def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
-    return plan.remedy == "backfill" and journal.state == BEGUN
+    return plan.remedy == "backfill" and journal.state in (BEGUN, UNDOING)
 
 
 def withdraw_backfill(run: Running) -> Journal:
@@ -32,9 +32,13 @@ def withdraw_backfill(run: Running) -> Journal:
     run = read_again(run)
     if run.journal.state == WITHDRAWN:
         return run.journal
-    if run.journal.state != BEGUN:
+    if run.journal.state not in (BEGUN, UNDOING):
         raise carried_on(run, "undo")
     step = next(step for step in run.plan.steps if step.kind == "backfill")
+    if run.journal.state != UNDOING:
+        # First: an `apply` behind the empty commit would take the hole for filled.
+        run = enter(run, UNDOING, "", step.id)
+        reach("remedy.undoing")
     outputs = run.chain.link(step.stage).outputs
     if all(step.id in run.journal.done or not _used_up(run, step, output.table) for output in outputs):
         if step.id not in run.journal.done:
