@@ -120,9 +120,8 @@ def test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds(stood) ->
 
 def test_a_hole_is_filled_from_its_offsets_by_range_and_by_time(stood) -> None:
     table = stood.environment.table("sensor_raw").sql
-    stood.spark.sql(
-        f"DELETE FROM {table} WHERE partition = 0 AND offset BETWEEN 3 AND 6 OR partition = 1 AND offset = 9"
-    )
+    stood.spark.sql(f"DELETE FROM {table} WHERE partition = 0 AND offset BETWEEN 3 AND 6")
+    stood.spark.sql(f"DELETE FROM {table} WHERE partition = 1 AND offset = 9")
     noon = int(time.time() * 1000)
 
     assert stood.backfill((), Between(first=noon)).steps == ()
@@ -132,7 +131,7 @@ def test_a_hole_is_filled_from_its_offsets_by_range_and_by_time(stood) -> None:
     stood.more()
     assert stood.run() == 10
     rest = stood.backfill((), Between())
-    assert rest.steps[0].arguments["ranges"] == [[stood.topic, 0, 3, 4], [stood.topic, 1, 9, 9]]
+    assert sorted(rest.steps[0].arguments["ranges"]) == [[stood.topic, 0, 3, 4], [stood.topic, 1, 9, 9]]
     stood.apply(rest)
 
     assert stood.rows() == stood.stored
