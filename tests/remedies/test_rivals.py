@@ -20,8 +20,8 @@ from surestart.remedies.half_way import CODE
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, WITHDRAWN, Entry, Journal, append_entry, read_journals
 from surestart.remedies.plan import Plan, Step, environment_facts
 from surestart.remedies.running import Running
+from surestart.remedies.steps import backfill, swap
 from surestart.remedies.steps import run as run_step
-from surestart.remedies.steps import swap
 from surestart.remedies.undo import undo_remedy
 from tests.deltalog.handmade import info, write_commit
 
@@ -80,6 +80,27 @@ def test_of_two_that_begin_at_once_the_later_one_goes_back(
     assert refused.value.code == CODE
     assert other.digest[:12] in refused.value.what
     assert states_of(environment) == [BEGUN, WITHDRAWN]
+
+
+def test_a_remedy_that_came_and_went_before_a_backfill_began_is_seen(spark: Any, environment: Environment) -> None:
+    """Its reset has cleared the table, and the stage brings every row again: the backfill would write them twice."""
+    plan = plan_of(environment, "backfill", 1)
+    checkpoint = Path(environment.checkpoint(STAGE))
+
+    def begins_anew() -> None:
+        assert states_of(environment) == [BEGUN]
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
+
+    chain = Watched(read_chain(environment, build_stages({})), 3, begins_anew)
+
+    with pytest.raises(Refused, match="the plan is stale: raw-ingest: query id was None"):
+        apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+
+    assert states_of(environment) == [WITHDRAWN]
+    run = Running(spark, environment, chain, plan, Journal((Entry(plan.digest, 0, BEGUN),)), print)
+    with pytest.raises(Refused, match="the plan is stale"):
+        backfill.apply_step(run, plan.steps[0])
 
 
 def test_an_undo_that_meets_another_remedy_leaves_the_journal_as_it_was(spark: Any, environment: Environment) -> None:

@@ -17,6 +17,7 @@ from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, WITHDRAWN, read_journals
 from surestart.remedies.journaling import begin, enter
 from surestart.remedies.running import Running
+from surestart.remedies.world import check_world
 
 
 @contextmanager
@@ -50,6 +51,9 @@ def begin_alone(run: Running) -> Running:
     try:
         refuse_rivals(run)
         refuse_new_owners(run)
+        if claims_folder(run.environment) is None or run.plan.remedy == "backfill":
+            # No claim was held: another remedy may have begun and ended since the world was looked at.
+            check_world(run.spark, run.chain, run.plan)
     except SurestartError:
         enter(run, WITHDRAWN, "", "")
         raise

@@ -16,6 +16,7 @@ from surestart.remedies.plan import Step
 from surestart.remedies.ranges import Range, read_rows
 from surestart.remedies.running import Running
 from surestart.remedies.unread_begin import refuse_unread_begin
+from surestart.remedies.world import check_world
 from surestart.session import applied, kept
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_append import DeltaAppend, append_once
@@ -26,7 +27,8 @@ from surestart.stage import BatchContext
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """The rows are in the output, once."""
-    # Also now: another remedy may have come between the plan and this.
+    # Also now: another remedy may have come between the plan and this, and `begun` and this if a driver died there.
+    check_world(run.spark, run.chain, run.plan)
     refuse_unread_begin(run.spark, run.environment, run.chain, step.stage)
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
