@@ -1,9 +1,14 @@
-"""Runs a stage to the end of the available data, through the start gate like any other start."""
+"""Runs a stage to the end of the available data, through the start gate like any other start.
+
+One that runs already reads its input itself: a live stream below a backfill, or a schedule that came first.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from surestart.errors import Refused
+from surestart.gate.find_owner import OWNER_RUNNING
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 
@@ -16,5 +21,12 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
 
     # What the plan says it leaves out was accepted with the plan.
     accept = step.arguments.get("accept", ())
-    done = run_stage(run.spark, run.environment, run.chain.link(step.stage).stage, on_progress=tell, accept=accept)
+    stage = run.chain.link(step.stage).stage
+    try:
+        done = run_stage(run.spark, run.environment, stage, on_progress=tell, accept=accept)
+    except Refused as problem:
+        if problem.code != OWNER_RUNNING:
+            raise
+        run.say(f"  {step.stage} runs already and reads its input itself; what it has not read is counted as pending")
+        return {"left_to": problem.what}
     return {"query_id": done.query_id, "batches": done.batches, "rows": done.rows}
