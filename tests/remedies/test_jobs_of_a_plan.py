@@ -5,7 +5,8 @@ The client is the real databricks-sdk, which finds the workspace by its environm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.cli import build_parser
 from surestart.commands.plan import make_plan
 from surestart.environment import Environment, environment_from_settings
-from surestart.errors import Refused, SurestartError
+from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.gate.start_gate import open_gate
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.apply import apply_plan
@@ -68,21 +69,35 @@ def planned(spark: Any, environment: Environment, *words: str) -> Plan:
     return make_plan(spark, environment, chain_of(environment), arguments, SETTINGS)
 
 
-def apply(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
-    done = apply_plan(
-        spark, environment, chain_of(environment), plan, lambda plan: plan.target, lambda line: None, stopping
-    )
+def quiet(line: str) -> None:
+    """Nobody waits."""
+
+
+def apply(
+    spark: Any,
+    environment: Environment,
+    plan: Plan,
+    stopping: Stopping = QUICK,
+    say: Callable[[str], None] = quiet,
+) -> Journal:
+    done = apply_plan(spark, environment, chain_of(environment), plan, lambda plan: plan.target, say, stopping)
     return done.journal
 
 
-def undo(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
+def undo(
+    spark: Any,
+    environment: Environment,
+    plan: Plan,
+    stopping: Stopping = QUICK,
+    say: Callable[[str], None] = quiet,
+) -> Journal:
     return undo_remedy(
         spark,
         environment,
         chain_of(environment),
         plan,
         lambda plan: plan.target,
-        lambda line: None,
+        say,
         stopping=stopping,
     )
 
@@ -230,6 +245,89 @@ def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
     assert contents(spark, stood) == before
     # Nothing holds the stage: it starts as if nobody had tried.
     open_gate(spark, stood, build_stages({})[2]).ended("stopped", "test")
+
+
+def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Environment, workspace: JobsApi) -> None:
+    """From there on the stages may start, and nobody knows when the command is run again."""
+    plan = planned(spark, stood, "reset", STAGE)
+    damage = Path(stood.checkpoint(STAGE)) / "offsets" / "0"
+
+    def say(line: str) -> None:
+        if line.startswith("run sensor-"):
+            damage.parent.mkdir(parents=True)
+            damage.write_text("no log")
+
+    with pytest.raises(StoppedHalfway) as stopped:
+        apply(spark, stood, plan, say=say)
+
+    assert "paused" not in stopped.value.meaning
+    journal = journal_of(stood, plan)
+    assert (journal.state, journal.paused_jobs) == (RELEASED, None)
+    assert are_set_as_before(workspace)
+    shutil.rmtree(damage.parents[1])
+
+    assert apply(spark, stood, plan).state == FINISHED
+    assert are_set_as_before(workspace)
+    assert_exact(stood)
+
+
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_a_job_that_was_deployed_anew_while_the_remedy_lay_half_way_is_stopped_in_its_place(
+    spark: Any, stood: Environment, workspace: JobsApi, verb: str
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood)
+    with pytest.raises(KeyboardInterrupt):
+        apply(spark, stood, plan, say=interrupted_at("remove"))
+    assert workspace.space.pause_status(OURS, "schedule") == "PAUSED"
+    del workspace.space.jobs[OURS]
+    workspace.space.jobs[13] = {**job_of(stood), "schedule": dict(CRON)}
+    workspace.space.add_run(13)
+    seen: list[str | None] = []
+
+    def note(line: str) -> None:
+        if line.startswith(("remove", "take back")):
+            seen.append(workspace.space.pause_status(13, "schedule"))
+
+    ended = apply(spark, stood, plan, say=note) if verb == "apply" else undo(spark, stood, plan, say=note)
+
+    assert ended.state == (FINISHED if verb == "apply" else WITHDRAWN)
+    assert set(seen) == {"PAUSED"}
+    assert workspace.space.runs[902].state == "TERMINATED"
+    assert workspace.space.pause_status(13, "schedule") == "UNPAUSED"
+    assert workspace.space.pause_status(PAUSED_BY_SOMEBODY, "trigger") == "PAUSED"
+    if verb == "undo":
+        assert contents(spark, stood) == before
+
+
+@pytest.mark.chaos
+def test_a_later_remedy_starts_the_jobs_that_a_dead_one_had_left_paused(
+    spark: Any, stood: Environment, workspace: JobsApi, tmp_path: Path
+) -> None:
+    first = planned(spark, stood)
+    killed(stood, "apply", first, "remedy.released", tmp_path)
+    assert workspace.space.pause_status(OURS, "schedule") == "PAUSED"
+
+    second = planned(spark, stood, "reset", STAGE)
+
+    assert "sensor-merge-gold (job 11): schedule active" in second.steps[0].what
+    assert apply(spark, stood, second).state == FINISHED
+    assert are_set_as_before(workspace)
+    # Nothing is left for the first one to set back.
+    assert not journal_of(stood, first).leaves_jobs_paused
+    calls = len(workspace.called("update"))
+    apply(spark, stood, first)
+    assert len(workspace.called("update")) == calls
+    undo(spark, stood, second)
+    assert are_set_as_before(workspace)
+
+
+def interrupted_at(begin: str) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        if line.startswith(begin):
+            raise KeyboardInterrupt
+
+    return say
 
 
 @pytest.mark.chaos

@@ -40,7 +40,7 @@ from surestart.remedies.journaling import begin, carried_on, enter_done, stopped
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.stand_still import set_jobs_back, stand_still
+from surestart.remedies.stand_still import jobs_back_on_failure, set_jobs_back, stand_still
 from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def apply_plan(
             run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
             run = enter_done(run, RELEASED, RELEASE)
         reach("remedy.released")
-    run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
+    with jobs_back_on_failure(run):
+        run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
     run = enter_done(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
 

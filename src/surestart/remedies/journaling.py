@@ -8,7 +8,17 @@ from typing import Any
 
 from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.gate.describe_run import options_of
-from surestart.remedies.journal import BEGUN, FILLING, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.journal import (
+    BEGUN,
+    FILLING,
+    OF_ANOTHER,
+    RELEASED,
+    Entry,
+    Journal,
+    append_entry,
+    now,
+    read_journals,
+)
 from surestart.remedies.running import Running
 
 
@@ -52,7 +62,8 @@ def read_again(run: Running) -> Running:
 
 
 def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> SurestartError:
-    jobs = " The jobs that it has paused stay paused until then." if run.journal.paused_jobs is not None else ""
+    held = run.journal.paused_jobs is not None and run.journal.state != RELEASED
+    jobs = " The jobs that it has paused stay paused until then." if held else ""
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
         meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",

@@ -22,7 +22,8 @@ from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
-from surestart.remedies.journal import JOBS, UNPAUSE
+from surestart.remedies.journal import JOBS, UNPAUSE, read_journals
+from surestart.remedies.paused_before import as_before
 from surestart.remedies.plan import Effect, Plan, Step
 from surestart.remedies.running import Running
 
@@ -47,7 +48,8 @@ def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: s
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):
         return plan
-    return add_jobs(plan, read_jobs(environment, plan.queries, runs=runs, accept_no_job=mode == FOUND))
+    there = read_jobs(environment, plan.queries, runs=runs, accept_no_job=mode == FOUND)
+    return add_jobs(plan, as_before(there, read_journals(environment, spark)))
 
 
 def is_known_to_jobs(
@@ -91,16 +93,14 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
 
 
 def read_jobs_now(run: Running, *, as_planned: bool = True) -> StoppedJobs:
-    """How the jobs of the plan's stages are set. as_planned: raises Refused when it names others than there are now."""
+    """How the jobs of the plan's stages are set; one that another remedy has paused and left so counts as it was before
+    that. as_planned: raises Refused when the plan names others than there are now."""
     step = next(step for step in run.plan.steps if step.kind == JOBS)
     planned = {job.job_id: job for job in map(read_stored_job, step.arguments["jobs"])}
     runs = read_runs(run.environment, run.spark)
-    there = {
-        job.job_id: job
-        for job in read_jobs(
-            run.environment, run.plan.queries, runs=runs, client=run.stopping.client, accept_no_job=True
-        )
-    }
+    found = read_jobs(run.environment, run.plan.queries, runs=runs, client=run.stopping.client, accept_no_job=True)
+    journals = read_journals(run.environment, run.spark)
+    there = {job.job_id: job for job in as_before(found, journals, run.digest)}
     if not as_planned:
         return StoppedJobs(tuple(there.values()))
     if planned.keys() != there.keys():

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.failpoints import reach
 from surestart.remedies.claiming import claimed, refuse_rivals
-from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs, stop_jobs
+from surestart.remedies.databricks_jobs import StoppedJobs, read_stopped_jobs, resume_jobs, stop_jobs
 from surestart.remedies.journal import (
     BEGUN,
     DONE,
@@ -28,8 +29,10 @@ from surestart.remedies.journal import (
     UNDONE,
     UNPAUSE,
     WITHDRAWN,
+    read_journals,
 )
 from surestart.remedies.journaling import again, begin, carried_on, enter, enter_done, read_again, stopped
+from surestart.remedies.paused_before import taken_over, with_new_jobs
 from surestart.remedies.plan import Plan
 from surestart.remedies.plan_jobs import LOOK, STOP, read_jobs_now
 from surestart.remedies.running import Running
@@ -47,8 +50,7 @@ def stand_still(run: Running, claims: ExitStack, begun: bool) -> Running:
     with _going_back(run, claims, "apply", lambda now: None if LOOK in now.journal.done else WITHDRAWN):
         if LOOK not in run.journal.done:
             refuse_rivals(run)
-        if JOBS not in run.journal.done:
-            run = _done(run, JOBS, read_jobs_now(run).as_dict())
+        run = _write_jobs_down(run, DONE)
         run = _stop(run, DONE, run.journal.done)
         claims.enter_context(claimed(run))
         run = _still_ours(run, BEGUN)
@@ -67,11 +69,7 @@ def stand_still_again(run: Running, claims: ExitStack, following: str, check: Ca
         run = enter(run, UNDOING, "", following)
     reach("remedy.undoing")
     with _going_back(run, claims, "undo", _before_undo):
-        if JOBS not in run.journal.undone:
-            # Paused by apply, they look as if they had always been paused: what it wrote down counts.
-            pending = run.journal.paused_jobs
-            jobs = read_jobs_now(run, as_planned=False).as_dict() if pending is None else dict(pending)
-            run = enter(run, UNDONE, JOBS, STOP, jobs)
+        run = _write_jobs_down(run, UNDONE)
         run = _stop(run, UNDONE, run.journal.undone)
         claims.enter_context(claimed(run))
         run = _still_ours(run, UNDOING)
@@ -82,16 +80,57 @@ def stand_still_again(run: Running, claims: ExitStack, following: str, check: Ca
 
 
 def set_jobs_back(run: Running) -> Running:
-    """Of a remedy that is finished or undone, the jobs are set as they were, and the journal says so. A remedy that has
+    """Of a remedy whose stages may start, the jobs are set as they were, and the journal says so. A remedy that has
     retired a query leaves its job paused."""
-    at_rest = run.journal.state == WITHDRAWN or (
-        run.journal.state == FINISHED and any(step.kind == UNPAUSE for step in run.plan.steps)
-    )
     before = run.journal.paused_jobs
-    if before is None or not at_rest:
+    if before is None or not run.journal.leaves_jobs_paused:
         return run
     resumed = resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
     return enter(run, UNDONE, UNPAUSE, "", resumed.as_dict())
+
+
+@contextmanager
+def jobs_back_on_failure(run: Running) -> Iterator[None]:
+    """For what comes after the release: the stages may start, so when it fails their jobs are set as they were. Nobody
+    knows when somebody will run the command again."""
+    try:
+        yield
+    except BaseException as problem:
+        if isinstance(problem, SurestartError) and problem.code == OF_ANOTHER:
+            raise
+        run = read_again(run)
+        try:
+            set_jobs_back(run)
+        except SurestartError as second:
+            # Setting them back was itself what failed, and is told already.
+            if not isinstance(problem, SurestartError) or problem.code != second.code:
+                raise _not_started(run, "apply", problem, second, "The remedy's own work stands.") from second
+        raise
+
+
+def _write_jobs_down(run: Running, state: str) -> Running:
+    """How the jobs were set before this remedy is in the journal. Paused by apply, they look as if they had always been
+    paused: what it wrote down counts, and what came since is added."""
+    pending = run.journal.paused_jobs
+    there = read_jobs_now(run, as_planned=pending is None and state == DONE)
+    jobs = there if pending is None else with_new_jobs(read_stopped_jobs(pending), there)
+    done = run.journal.done if state == DONE else run.journal.undone
+    if JOBS not in done or pending is None or jobs != read_stopped_jobs(pending):
+        facts = jobs.as_dict()
+        run = _done(run, JOBS, facts) if state == DONE else enter(run, UNDONE, JOBS, STOP, facts)
+    _take_over(run, jobs)
+    return run
+
+
+def _take_over(run: Running, jobs: StoppedJobs) -> None:
+    """Remedies that had left some of these jobs paused have nothing to set back any more: this one will."""
+    for other in taken_over(jobs.jobs, read_journals(run.environment, run.spark), run.digest):
+        try:
+            enter(replace(run, journal=other), UNDONE, UNPAUSE, "", {"taken_over_by": run.digest})
+        except SurestartError as problem:
+            if problem.code != OF_ANOTHER:
+                raise
+            # Somebody carries that one on at this moment, and sets them back itself.
 
 
 def _stop(run: Running, state: str, done: frozenset[str]) -> Running:
@@ -173,13 +212,9 @@ def _go_back(
     try:
         run = set_jobs_back(enter(run, state, "", ""))
     except SurestartError as second:
-        return StoppedHalfway(
-            f"{problem}; and the jobs that it had paused could not be started again: {second.what}",
-            meaning=f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}, and the stages may start. "
-            f"{second.meaning}",
-            next=again(run, "undo" if state == WITHDRAWN else "apply"),
-            do_not=second.do_not,
-            code=second.code,
+        then = "undo" if state == WITHDRAWN else "apply"
+        return _not_started(
+            run, then, problem, second, f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}."
         )
     if isinstance(problem, SurestartError):
         return _refused(run, verb, state, problem)
@@ -187,19 +222,31 @@ def _go_back(
     return None
 
 
+def _nothing(verb: str) -> str:
+    return f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}."
+
+
+def _not_started(
+    run: Running, verb: str, problem: BaseException, second: SurestartError, stands: str
+) -> StoppedHalfway:
+    return StoppedHalfway(
+        f"{problem}; and the jobs that it had paused could not be started again: {second.what}",
+        meaning=f"{stands} The stages may start. {second.meaning}",
+        next=again(run, verb),
+        do_not=second.do_not,
+        code=second.code,
+    )
+
+
 def _refused(run: Running, verb: str, state: str, problem: SurestartError) -> SurestartError:
     plan = run.plan
     kind = CannotTell if isinstance(problem, CannotTell) else Refused
-    if state == RELEASED:
-        jobs = "The jobs stay paused, as they were before this call."
-    else:
-        jobs = "The jobs are set as they were."
     anew = f"surestart plan {plan.remedy} {plan.stage} -e {run.environment.name} -o plan.json"
     then = anew if state == WITHDRAWN else again(run, verb)
     first = problem.next.partition("#")[0].strip()
     return kind(
         f"the {verb} of {run.digest[:12]} was given up: {problem.what}",
-        meaning=f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}. {jobs} {problem.meaning}",
+        meaning=f"{_nothing(verb)} The jobs are set as they were. {problem.meaning}",
         next=then if first.startswith("surestart plan") or not first else f"{first}  # then: {then}",
         do_not=problem.do_not,
         code=problem.code,
