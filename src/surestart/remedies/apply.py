@@ -20,11 +20,12 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.remedies.beside import BESIDE, BesideNotExact
+from surestart.remedies.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.chain import Chain
 from surestart.remedies.claiming import claimed, refuse_new_owners
-from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
+from surestart.remedies.filling import begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
+from surestart.remedies.jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.journal import (
     BEGUN,
     DONE,
@@ -40,7 +41,7 @@ from surestart.remedies.journaling import begin, carried_on, enter_done, stopped
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.stand_still import jobs_back_on_failure, set_jobs_back, stand_still
+from surestart.remedies.stand_still import stand_still
 from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def apply_plan(
             run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
         with ExitStack() as claims:
             if plan.method == BESIDE:
-                run = claim_and_begin_swap(run, claims)
+                counting = [step for step in plan.steps if step.kind == CHECK]
+                run = claim_and_begin_swap(run, claims, lambda now: _do(now, counting))
             elif stops_jobs(plan):
                 run = stand_still(run, claims, begun=journal is not None)
             else:
@@ -165,6 +167,8 @@ def _do(run: Running, steps: list[Step]) -> Running:
         try:
             facts = module.apply_step(run, step)
         except SurestartError as problem:
+            if step.kind == CHECK and stops_jobs(run.plan):
+                raise  # claim_and_begin_swap lets the stages go on, and their jobs with them.
             if step.kind == CHECK:
                 let_stages_run(run)
             if isinstance(problem, BesideNotExact):

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BESIDE = "beside"
+# The steps that fill tables beside, and the one that decides whether they are swapped in.
+FILL, CHECK = "fill", "check"
 _FOLDER = "_beside"
 
 

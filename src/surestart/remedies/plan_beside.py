@@ -151,8 +151,8 @@ def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Los
         f"{loss.rows:,} rows are lost for ever: {loss.why}"
         if loss.rows
         else "The source still has every row that is replaced.",
-        "The stages may run while this is filled. For the count and the swap they have to stand still: stop them then, "
-        "or apply is refused, and goes on there when it is called again.",
+        "The stages may run while this is filled. For the count and the swap they have to stand still: one that is "
+        "not stopped then is named, and apply goes on there when it is called again.",
         f"Extra space: about {size} beside until the end, and as much again until a VACUUM, because the former "
         "content stays for the undo.",
     ]

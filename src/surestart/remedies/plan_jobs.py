@@ -20,7 +20,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
-from surestart.remedies.beside import BESIDE
+from surestart.remedies.beside import FILL
 from surestart.remedies.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.journal import JOBS, UNPAUSE, read_journals
 from surestart.remedies.paused_before import as_before
@@ -43,7 +43,7 @@ def stops_jobs(plan: Plan) -> bool:
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
     """The plan with the jobs that it stops. mode: all, each stage has one; found, those that there are; none, nobody is
     asked; auto, none where no job can know of this place, else all."""
-    if plan.remedy in ("resume", "backfill") or plan.method == BESIDE or not plan.steps or mode == NONE:
+    if plan.remedy in ("resume", "backfill") or not plan.steps or mode == NONE:
         return plan
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):
@@ -81,12 +81,17 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
     )
     retired = plan.remedy == "retire"
     last = () if retired else (Step(UNPAUSE, "unpause", f"set {names} as they were"),)
-    lines = [f"{names}: stopped first, " + ("and left paused." if retired else "set as they were at the end.")]
-    if any(trigger.is_active and trigger.kind == "continuous" for job in jobs for trigger in job.triggers):
+    # Nobody has to stand still while tables are filled beside.
+    filling = tuple(step for step in plan.steps if step.kind == FILL)
+    when = "stopped when the new tables are filled" if filling else "stopped first"
+    lines = [f"{names}: {when}, " + ("and left paused." if retired else "set as they were at the end.")]
+    if not filling and any(
+        trigger.is_active and trigger.kind == "continuous" for job in jobs for trigger in job.triggers
+    ):
         lines.append("A job that runs all the time moves its stage on while you read: pause it before you plan.")
     return replace(
         plan,
-        steps=(*first, *plan.steps, *last),
+        steps=(*filling, *first, *(step for step in plan.steps if step not in filling), *last),
         effects=(*plan.effects, *(Effect(job.label, "pause, cancel") for job in jobs)),
         statements=(*plan.statements, *lines),
     )
