@@ -7,14 +7,26 @@ between the two          they stay paused: a job would start its stage over half
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.remedies.beside import BesideNotExact
-from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs
-from surestart.remedies.journal import FILLING, FINISHED, JOBS, OF_ANOTHER, UNDONE, UNPAUSE, WITHDRAWN
+from surestart.remedies.databricks_jobs import ResumedJobs, read_stopped_jobs, resume_jobs
+from surestart.remedies.journal import (
+    BEGUN,
+    FILLING,
+    JOBS,
+    OF_ANOTHER,
+    UNDOING,
+    UNDONE,
+    UNPAUSE,
+    WITHDRAWN,
+    read_journals,
+)
 from surestart.remedies.journaling import again, enter, enter_done, read_again, stopped
+from surestart.remedies.paused_before import without_held
 from surestart.remedies.plan import Plan
 from surestart.remedies.plan_jobs import STOP
 from surestart.remedies.running import Running
@@ -26,8 +38,14 @@ def set_jobs_back(run: Running) -> Running:
     before = run.journal.paused_jobs
     if before is None or not run.journal.leaves_jobs_paused:
         return run
-    resumed = resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
-    return enter(run, UNDONE, UNPAUSE, "", resumed.as_dict())
+    return enter(run, UNDONE, UNPAUSE, "", start_jobs(run, before).as_dict())
+
+
+def start_jobs(run: Running, before: Mapping[str, Any]) -> ResumedJobs:
+    """They are set as they were; not those that a later remedy of these stages has paused again, and will start."""
+    journals = read_journals(run.environment, run.spark)
+    stopped = without_held(read_stopped_jobs(before), journals, run.digest)
+    return resume_jobs(stopped, client=run.stopping.client, say=run.say)
 
 
 @contextmanager
@@ -56,7 +74,7 @@ def going_back(run: Running, claims: ExitStack, verb: str, back_to: Callable[[Ru
     except BaseException as problem:
         if isinstance(problem, SurestartError) and problem.code == OF_ANOTHER:
             # What happens next is the other process's, and so are the jobs, unless it has ended meanwhile.
-            start_if_ended(run)
+            start_if_set_back(run)
             raise
         # A job that starts its stage at once must not find it claimed.
         claims.close()
@@ -66,13 +84,13 @@ def going_back(run: Running, claims: ExitStack, verb: str, back_to: Callable[[Ru
         raise said from problem
 
 
-def start_if_ended(run: Running) -> None:
-    """Another process may have ended this remedy, and set the jobs back, while this one was pausing them: then they are
-    started again here, for nobody else would."""
+def start_if_set_back(run: Running) -> None:
+    """Another process of this plan may have set the jobs back while this one was pausing them: then they are started
+    again here, for nobody else would."""
     now = read_again(run).journal
-    before = now.facts(JOBS) if not now.undo_facts(JOBS) else now.undo_facts(JOBS)
-    if before and now.paused_jobs is None and now.state in (FINISHED, WITHDRAWN):
-        resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
+    before = [entry.facts for entry in now.entries if entry.step == JOBS][-1:]
+    if before and now.paused_jobs is None and now.state not in (BEGUN, UNDOING):
+        start_jobs(run, before[0])
 
 
 def _go_back(
@@ -82,10 +100,15 @@ def _go_back(
     run = read_again(run)
     state = back_to(run)
     if state is None:
-        start_if_ended(run)
+        start_if_set_back(run)
         return stopped(run, what_of(run.plan, STOP), problem, verb) if isinstance(problem, SurestartError) else None
     try:
-        run = set_jobs_back(enter_done(run, state, "") if state == FILLING else enter(run, state, "", ""))
+        if run.journal.state != state:
+            run = enter_done(run, state, "") if state == FILLING else enter(run, state, "", "")
+        if run.journal.paused_jobs is None:
+            start_if_set_back(run)
+        else:
+            run = set_jobs_back(run)
     except SurestartError as second:
         then = "undo" if state == WITHDRAWN else "apply"
         return _not_started(run, then, problem, second, _nothing(verb, state))

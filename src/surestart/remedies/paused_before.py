@@ -48,6 +48,17 @@ def taken_over(jobs: Sequence[JobState], journals: Iterable[Journal], digest: st
     )
 
 
+def without_held(stopped: StoppedJobs, journals: Iterable[Journal], digest: str) -> StoppedJobs:
+    """Those that no other remedy keeps paused at this moment. It knows from `as_before` how they are to be set."""
+    held = {
+        job.job_id
+        for journal in journals
+        if journal.is_unfinished and journal.digest != digest
+        for job in _paused_by(journal)
+    }
+    return replace(stopped, jobs=tuple(job for job in stopped.jobs if job.job_id not in held))
+
+
 def _paused_by(journal: Journal) -> tuple[JobState, ...]:
     before = journal.paused_jobs
     return () if before is None else read_stopped_jobs(before).jobs
