@@ -49,7 +49,7 @@ def stand_still(run: Running, claims: ExitStack, begun: bool) -> Running:
         read_jobs_now(run)
         run = begin(run)
     reach("remedy.begun")
-    with going_back(run, claims, "apply", lambda now: None if LOOK in now.journal.done else WITHDRAWN):
+    with going_back(run, claims, "apply", _before_clearing):
         if LOOK not in run.journal.done:
             refuse_rivals(run)
         run = _write_jobs_down(run, DONE, as_planned=True)
@@ -151,9 +151,10 @@ def _stop(run: Running, state: str, done: frozenset[str]) -> Running:
 
 
 def _still_ours(run: Running, state: str) -> Running:
-    """As the journal is now that nobody else can go on with it."""
+    """As the journal is now that nobody else can go on with it. Another process of the plan that has written since may
+    have set the jobs back meanwhile, even where it has begun again."""
     now = read_again(run)
-    if now.journal.state == state:
+    if now.journal.state == state and now.journal.last.number == run.journal.last.number:
         return now
     raise carried_on(run, "apply" if state == BEGUN else "undo")
 
@@ -162,6 +163,13 @@ def _done(run: Running, step: str, facts: Mapping[str, Any] | None = None) -> Ru
     run = enter_done(run, DONE, step, facts)
     reach(f"remedy.journaled.{step}")
     return run
+
+
+def _before_clearing(run: Running) -> str | None:
+    """None once a row may have gone, and where another process undoes this remedy."""
+    if LOOK in run.journal.done or run.journal.state not in (BEGUN, WITHDRAWN):
+        return None
+    return WITHDRAWN
 
 
 def _before_swap(run: Running) -> str | None:
