@@ -25,7 +25,7 @@ from surestart.remedies.journal import (
     WITHDRAWN,
     read_journals,
 )
-from surestart.remedies.journaling import again, enter, enter_done, read_again, stopped
+from surestart.remedies.journaling import again, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.paused_before import without_held
 from surestart.remedies.plan import Plan
 from surestart.remedies.plan_jobs import STOP
@@ -42,8 +42,12 @@ def set_jobs_back(run: Running) -> Running:
 
 
 def start_jobs(run: Running, before: Mapping[str, Any]) -> ResumedJobs:
-    """They are set as they were; not those that a later remedy of these stages has paused again, and will start."""
+    """They are set as they were; not those that a later remedy of these stages has paused again, and will start. Raises
+    where another process has begun this one again, or undoes it: its tables may be half-cleared by now."""
     journals = read_journals(run.environment, run.spark)
+    now = next(one for one in journals if one.digest == run.digest)
+    if now.state in (BEGUN, UNDOING):
+        raise carried_on(run, "undo" if now.state == UNDOING else "apply")
     stopped = without_held(read_stopped_jobs(before), journals, run.digest)
     return resume_jobs(stopped, client=run.stopping.client, say=run.say)
 
@@ -85,11 +89,12 @@ def going_back(run: Running, claims: ExitStack, verb: str, back_to: Callable[[Ru
 
 
 def start_if_set_back(run: Running) -> None:
-    """Another process of this plan may have set the jobs back while this one was pausing them: then they are started
-    again here, for nobody else would."""
+    """Another process of this plan may have set the jobs back, or be about to, while this one was pausing them: then
+    they are started again here, for nobody else would."""
     now = read_again(run).journal
     before = [entry.facts for entry in now.entries if entry.step == JOBS][-1:]
-    if before and now.paused_jobs is None and now.state not in (BEGUN, UNDOING):
+    retired = now.first.remedy == "retire" and now.state != WITHDRAWN
+    if before and not retired and now.state not in (BEGUN, UNDOING):
         start_jobs(run, before[0])
 
 
