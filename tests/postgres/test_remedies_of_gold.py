@@ -25,6 +25,7 @@ from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.journal import read_journals
 from surestart.remedies.plan import Plan
+from surestart.remedies.plan_beside import plan_reset_beside
 from surestart.remedies.plan_replay import From, plan_replay
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
@@ -151,6 +152,74 @@ def test_a_reset_empties_both_fills_both_and_is_undone_in_both(
     undo(spark, environment, plan)
 
     assert in_postgres(database) == before == in_delta(spark, environment)
+    run_all(spark, environment, **SETTINGS)
+    assert_same_and_exact(spark, environment, database)
+
+
+def test_a_reset_beside_replaces_both_each_at_once_and_is_undone_in_both(
+    spark: Any, database: Database, environment: Environment
+) -> None:
+    right = in_postgres(database)
+    database.execute("UPDATE sensor_gold SET temperature = -1")
+    spark.sql(f"UPDATE {environment.table('sensor_gold').sql} SET temperature = -1").collect()
+    wrong = in_postgres(database)
+    assert wrong == in_delta(spark, environment) != right
+    plan = plan_reset_beside(spark, environment, chain_of(environment), "merge-gold", request())
+    effect = next(one for one in plan.effects if one.target == "postgres sensor_gold")
+    assert (effect.action, effect.rows) == ("replace rows", sum(right.values()))
+    seen: dict[str, bool] = {}
+
+    def die_between_the_two(line: str) -> None:
+        seen[line.partition(" of ")[2]] = in_postgres(database) == wrong
+        if line.startswith("put the new") and line.endswith("of sensor_gold"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_plan(spark, environment, chain_of(environment), plan, lambda plan: plan.target, die_between_the_two)
+
+    # It was filled beside in Delta alone; then PostgreSQL got the new rows, and Delta has not yet.
+    assert [was for line, was in seen.items() if "rows of sensor_gold" not in line] == [True] * (len(seen) - 1)
+    assert in_postgres(database) == right
+    assert in_delta(spark, environment) == wrong
+    with pytest.raises(Refused, match="is in the middle of a reset"):
+        run_stage(spark, environment, build_stages(SETTINGS)[2])
+
+    apply(spark, environment, plan)
+
+    assert in_postgres(database) == right == in_delta(spark, environment)
+    assert database.rows(REMEDIES) == {(f"remedy-{plan.digest[:16]}", 0): 1}
+    land(environment, 20, per_file=10)
+    run_all(spark, environment, **SETTINGS)
+    assert_same_and_exact(spark, environment, database)
+
+    undo(spark, environment, plan)
+
+    assert in_postgres(database) == wrong == in_delta(spark, environment)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+@pytest.mark.parametrize("point", ["remedy.database.before_commit", "remedy.database.after_commit"])
+def test_a_swap_killed_on_either_side_of_the_commit_goes_on_once_or_is_undone(
+    spark: Any, database: Database, environment: Environment, tmp_path: Path, point: str, verb: str
+) -> None:
+    right = in_postgres(database)
+    database.execute("UPDATE sensor_gold SET temperature = -1")
+    wrong = in_postgres(database)
+    plan = plan_reset_beside(spark, environment, chain_of(environment), "raw-ingest", request(run=True))
+
+    killed(environment, plan, tmp_path, point)
+
+    assert in_postgres(database) == (wrong if point.endswith("before_commit") else right)
+    if verb == "undo":
+        undo(spark, environment, plan)
+        assert in_postgres(database) == wrong
+        return
+    done = apply(spark, environment, plan)
+    assert done.certificate is not None
+    assert done.certificate["exact"], done.certificate["faults"]
+    assert in_postgres(database) == right
+    land(environment, 20, per_file=10)
     run_all(spark, environment, **SETTINGS)
     assert_same_and_exact(spark, environment, database)
 

@@ -25,6 +25,7 @@ from .proxy import CuttingProxy
 DIGEST = "d1" * 32
 # As a stage's rows have them; the other tests of this room have shorter names.
 POSITIONED = 'CREATE TABLE {} (sensor text{}, "partition" int, "offset" bigint, value double precision, source text)'
+NAMES = ["sensor", "partition", "offset", "value"]
 KEPT = "SELECT relname FROM pg_class WHERE starts_with(relname, 'surestart_kept_') AND relkind = 'r'"
 LEDGER = "SELECT query_id, batch_id, rows, rows_changed FROM surestart_ledger WHERE mode = 'remedy'"
 
@@ -115,6 +116,38 @@ def test_a_key_whose_row_goes_gets_its_former_reading_and_the_undo_gives_the_tab
     database.execute("UPDATE gold SET value = -1, \"offset\" = 5000 WHERE sensor = 's3'")
 
     restore_rows(replace(some, columns=()))
+
+    assert content(database, "gold") == before
+
+
+@pytest.mark.parametrize("key", [True, False], ids=["one row per key", "every row"])
+def test_all_rows_give_way_to_new_ones_in_one_transaction_and_come_back_the_same(database: Database, key: bool) -> None:
+    """As a reset beside does it: a reader sees the former rows or the new ones."""
+    positioned(database, "gold", key=key)
+    before = content(database, "gold")
+    schema = pa.schema([field.with_name(name) for field, name in zip(SCHEMA, NAMES, strict=True)])
+    by_key: dict[str, Any] = {"keys": ("sensor",), "order": ("partition", "offset")} if key else {}
+    some = removal(database, "gold", columns=arrow_columns(schema), **by_key)
+    rows = [row for row in readings(0) if str(row[0]) < "s2"]
+    seen: list[Any] = []
+
+    def load(staging: Staging) -> tuple[Loaded, ...]:
+        seen.append(content(database, "gold"))
+        return (copy_batches([arrow(rows).rename_columns(NAMES)], some.url, staging),)
+
+    done = remove_rows(some, load)
+
+    assert seen == [before]
+    assert done.rows == sum(before.values())
+    new = content(database, "gold")
+    wanted = list({row[0]: row for row in rows}.values()) if key else rows
+    assert done.put_back == len(wanted) == sum(new.values())
+    assert sorted(row[0] for row in new.elements()) == sorted(str(row[0]) for row in wanted)
+    assert remove_rows(some, load) == done
+    assert len(seen) == 1
+    assert database.staging_tables() == set()
+
+    restore_rows(removal(database, "gold", **by_key))
 
     assert content(database, "gold") == before
 

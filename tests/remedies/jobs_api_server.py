@@ -188,7 +188,7 @@ def _runs_list(space: Workspace, what: Mapping[str, Any]) -> dict[str, Any]:
 
 def _runs_get(space: Workspace, what: Mapping[str, Any]) -> dict[str, Any]:
     run_id, run = _run(space, what)
-    if run.hidden:
+    if run.hidden or run.job_id not in space.jobs:
         _tick(space, run.job_id)
     return _shown(run_id, run)
 

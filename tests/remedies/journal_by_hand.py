@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from surestart.environment import Environment
-from surestart.remedies.journal import BEGUN, DONE, FILLING, FINISHED, NOTE, RELEASED, UNDOING, WITHDRAWN, Entry
+from surestart.remedies.journal import (
+    BEGUN,
+    DONE,
+    FILLING,
+    FINISHED,
+    JOBS,
+    NOTE,
+    RELEASED,
+    UNDOING,
+    WITHDRAWN,
+    Entry,
+)
 from tests.deltalog.handmade import commit_file, create, info, write_commit
 
 # What the journal holds of a remedy that stands there.
@@ -23,9 +36,15 @@ WAYS = {
 
 
 def write_journal(
-    environment: Environment, digest: str, way: str, query: str = "sensor-raw-ingest", remedy: str = "reset"
+    environment: Environment,
+    digest: str,
+    way: str,
+    query: str = "sensor-raw-ingest",
+    remedy: str = "reset",
+    paused: Mapping[str, Any] | None = None,
 ) -> None:
-    """A remedy of the query that has come so far; a second call carries it further."""
+    """A remedy of the query that has come so far; a second call carries it further. paused: the jobs that it has
+    paused, as they were before."""
     table = Path(environment.table("surestart_remedies").path)
     first = Entry(digest, 0, BEGUN, remedy=remedy, stage=query.removeprefix("sensor-"), queries=(query,), at=1)
     version = 0
@@ -33,7 +52,8 @@ def write_journal(
         version += 1
     written = [path.read_text() for path in sorted((table / "_delta_log").glob("*.json"))]
     for number, state in enumerate(WAYS[way]):
-        note = json.dumps({NOTE: asdict(replace(first, number=number, state=state))})
+        step, facts = (JOBS, paused) if paused is not None and state == DONE else ("", {})
+        note = json.dumps({NOTE: asdict(replace(first, number=number, state=state, step=step, facts=facts))})
         if any(json.dumps(note) in text for text in written):
             continue
         # Delta allows one commitInfo to a commit: that of the table's creation carries the first note.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.records import KEYS, NEWEST
 from sensor_pipeline.stages import build_stages
 from surestart.cli import build_parser
 from surestart.commands.plan import check_options
@@ -19,7 +20,7 @@ from surestart.errors import EXIT_FINDINGS, Refused, UsageError
 from surestart.gate.start_gate import open_gate
 from surestart.remedies.apply import ALREADY, Applied, apply_plan
 from surestart.remedies.beside import BesideEnvironment, BesideNotExact, read_beside
-from surestart.remedies.chain import read_chain
+from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import FILLING, read_journals
 from surestart.remedies.plan import Plan, parse_plan
@@ -27,6 +28,9 @@ from surestart.remedies.plan_beside import plan_reset_beside
 from surestart.remedies.undo import find_applied
 from surestart.runner import run_stage
 from surestart.session import applied
+from surestart.sinks.both import Both
+from surestart.sinks.postgres import PostgresSink
+from surestart.stage import Stage
 from tests.foundation.rows import TABLES
 from tests.remedies.remedy import (
     SETTINGS,
@@ -216,7 +220,7 @@ def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: An
     ("words", "said"),
     [
         ("replay raw-ingest --from-batch 1 --beside", "--beside is for reset, not for replay"),
-        ("reset raw-ingest --beside --jobs all", "--jobs cannot be given with --beside"),
+        ("backfill raw-ingest --jobs all", "--jobs is for replay and reset and retire, not for backfill"),
     ],
 )
 def test_what_cannot_be_done_beside_is_said_before_spark_starts(words: str, said: str) -> None:
@@ -328,15 +332,61 @@ def test_what_is_filled_has_names_of_its_own_and_reads_the_live_table_above() ->
     assert own.table("surestart_runs") != environment.table("surestart_runs")
 
 
-@pytest.mark.parametrize("what", ["postgres", "state"])
-def test_a_stage_with_state_or_a_database_is_cleared_in_place(what: str, tmp_path: Path) -> None:
+def with_sink(sink: Any) -> tuple[Stage, ...]:
+    *above, gold = build_stages({})
+    return (*above, replace(gold, sink=sink))
+
+
+GOLD = build_stages({})[2].sink
+OTHER_KEYS = PostgresSink(mode="upsert", keys=("room",), order=("offset",))
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (with_sink(PostgresSink()), "to no Delta table with the same rows"),
+        (with_sink(Both(GOLD, PostgresSink())), "to no Delta table with the same rows"),
+        (with_sink(Both(GOLD, OTHER_KEYS)), "to no Delta table with the same rows"),
+        (tuple(replace(stage, state=("deduplicate",)) for stage in build_stages({})), "keeps state"),
+    ],
+    ids=["postgres only", "every row in postgres, the newest in delta", "other keys in postgres", "state"],
+)
+def test_what_has_no_table_to_be_filled_beside_is_cleared_in_place(
+    stages: tuple[Stage, ...], said: str, tmp_path: Path
+) -> None:
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
-    stages = build_stages({"postgres_url": "env:GOLD_URL"} if what == "postgres" else {})
-    if what == "state":
-        stages = tuple(replace(stage, state=("deduplicate",)) for stage in stages)
-    with pytest.raises(UsageError, match="which has no table beside" if what == "postgres" else "keeps state") as no:
+    with pytest.raises(UsageError, match=said) as no:
         plan_reset_beside(None, environment, read_chain(environment, stages), "merge-gold", request())  # type: ignore[arg-type]
     assert no.value.next == "surestart plan reset merge-gold -o plan.json  # clears in place"
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        build_stages({"postgres_url": "env:GOLD_URL"})[2].sink,
+        Both(Both(PostgresSink(target="a", mode="upsert", keys=KEYS, order=NEWEST), GOLD), PostgresSink(target="b")),
+    ],
+    ids=["ours", "two tables"],
+)
+def test_what_goes_to_postgres_too_is_filled_into_delta_alone(sink: Any, tmp_path: Path) -> None:
+    """Two places would be filled from the beginning otherwise, and one of them is the live one."""
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    own, beside = _beside_of_gold(environment, sink)
+
+    assert beside.link("merge-gold").databases == ()
+    assert beside.link("merge-gold").stage.sink == GOLD
+    assert [one.table for one in beside.link("merge-gold").outputs] == [own.table("sensor_gold")]
+
+
+def _beside_of_gold(environment: Environment, sink: Any) -> tuple[BesideEnvironment, Chain]:
+    chain = read_chain(environment, with_sink(sink))
+    (link,) = chain.below("merge-gold")
+    # Whether the rows can be read from Delta is another question.
+    only = [one for one in link.databases if link.mirror_of(one)]
+    assert only
+    return read_beside(
+        environment, Chain((*chain.links[:2], replace(link, databases=tuple(only)))), "merge-gold", "0" * 64
+    )
 
 
 @pytest.mark.parametrize("step", ["clear:sensor_raw", "swap:sensor_raw"])

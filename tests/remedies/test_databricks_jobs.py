@@ -523,10 +523,52 @@ def test_permission_denied_in_the_middle_says_what_was_done(
     assert {server.space.pause_status(job_id, "schedule") for job_id in (11, 12)} == {"UNPAUSED"}
 
 
-def test_a_job_that_is_gone_is_not_taken_for_stopped(server: JobsApi, client: WorkspaceClient) -> None:
+@pytest.mark.parametrize("when", ["before", "while its run ends"])
+def test_of_a_deleted_job_the_runs_that_were_known_are_ended(
+    server: JobsApi, client: WorkspaceClient, lines: list[str], when: str
+) -> None:
+    """Deleting a job does not end its runs at once."""
+    for job_id, name in ((11, "a"), (12, "b")):
+        a_job(server, job_id, name, schedule=CRON)
+        server.space.add_run(job_id, after_cancel=3)
+    jobs = state_of(client, 11, 12)
+    if when == "before":
+        del server.space.jobs[11]
+    else:
+        server.meanwhile["runs/cancel"] = lambda space: space.jobs.pop(11)
+
+    stopped = stop_jobs(jobs, client=client, say=lines.append, **QUICK)
+
+    assert {run.state for run in server.space.runs.values()} == {"TERMINATED"}
+    assert stopped.cancelled == (901, 902)
+    assert server.space.pause_status(12, "schedule") == "PAUSED"
+    assert "a (job 11) was deleted since: nothing to pause, its run 901 is waited for" in lines
+    assert resume_jobs(stopped, client=client, say=lines.append).gone == (11,)
+
+
+def test_a_run_of_a_deleted_job_that_does_not_end_is_not_passed_over(server: JobsApi, client: WorkspaceClient) -> None:
     a_job(server, schedule=CRON)
+    server.space.add_run(11, after_cancel=None)
     jobs = state_of(client, 11)
     del server.space.jobs[11]
+
+    with pytest.raises(StoppedHalfway) as caught:
+        stop_jobs(jobs, client=client, poll_seconds=0.001, limit_seconds=0.0, own_run="")
+
+    assert caught.value.code == "RunDoesNotEnd"
+
+
+@pytest.mark.parametrize("says_missing", ["get", "list"])
+def test_a_job_that_one_answer_alone_calls_missing_is_not_taken_for_stopped(
+    server: JobsApi, client: WorkspaceClient, says_missing: str
+) -> None:
+    a_job(server, schedule=CRON)
+    jobs = state_of(client, 11)
+    if says_missing == "get":
+        server.fail("get", 404, "No API found", times=2)
+    else:
+        del server.space.jobs[11]
+        server.fail("list", 404, "No API found")
 
     with pytest.raises(CannotTell) as caught:
         stop_jobs(jobs, client=client, **QUICK)

@@ -5,7 +5,8 @@ The client is the real databricks-sdk, which finds the workspace by its environm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,22 @@ from sensor_pipeline.stages import build_stages
 from surestart.cli import build_parser
 from surestart.commands.plan import make_plan
 from surestart.environment import Environment, environment_from_settings
-from surestart.errors import Refused, SurestartError
+from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.gate.start_gate import open_gate
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.apply import apply_plan
+from surestart.remedies.beside import BesideNotExact
 from surestart.remedies.job_state import JobState, Trigger
-from surestart.remedies.journal import FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
-from surestart.remedies.plan import Plan, parse_plan
+from surestart.remedies.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
+from surestart.remedies.plan import Plan, Step, parse_plan
 from surestart.remedies.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
 from surestart.remedies.running import Stopping
 from surestart.remedies.undo import undo_remedy
 from surestart.report.plan_text import render_plan
+from tests.foundation.rows import TABLES
 from tests.remedies.jobs_api_server import JobsApi, jobs_api
 from tests.remedies.remedy import SETTINGS, assert_exact, chain_of, contents, run_stages
+from tests.remedies.test_beside import delete_a_row
 from tests.remedies.test_databricks_jobs import CRON, FILES
 from tests.remedies.test_killed import assert_no_stage_starts, killed
 
@@ -68,21 +72,35 @@ def planned(spark: Any, environment: Environment, *words: str) -> Plan:
     return make_plan(spark, environment, chain_of(environment), arguments, SETTINGS)
 
 
-def apply(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
-    done = apply_plan(
-        spark, environment, chain_of(environment), plan, lambda plan: plan.target, lambda line: None, stopping
-    )
+def quiet(line: str) -> None:
+    """Nobody waits."""
+
+
+def apply(
+    spark: Any,
+    environment: Environment,
+    plan: Plan,
+    stopping: Stopping = QUICK,
+    say: Callable[[str], None] = quiet,
+) -> Journal:
+    done = apply_plan(spark, environment, chain_of(environment), plan, lambda plan: plan.target, say, stopping)
     return done.journal
 
 
-def undo(spark: Any, environment: Environment, plan: Plan, stopping: Stopping = QUICK) -> Journal:
+def undo(
+    spark: Any,
+    environment: Environment,
+    plan: Plan,
+    stopping: Stopping = QUICK,
+    say: Callable[[str], None] = quiet,
+) -> Journal:
     return undo_remedy(
         spark,
         environment,
         chain_of(environment),
         plan,
         lambda plan: plan.target,
-        lambda line: None,
+        say,
         stopping=stopping,
     )
 
@@ -232,6 +250,177 @@ def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
     open_gate(spark, stood, build_stages({})[2]).ended("stopped", "test")
 
 
+def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Environment, workspace: JobsApi) -> None:
+    """From there on the stages may start, and nobody knows when the command is run again."""
+    plan = planned(spark, stood, "reset", STAGE)
+    damage = Path(stood.checkpoint(STAGE)) / "offsets" / "0"
+
+    def say(line: str) -> None:
+        if line.startswith("run sensor-"):
+            damage.parent.mkdir(parents=True)
+            damage.write_text("no log")
+
+    with pytest.raises(StoppedHalfway) as stopped:
+        apply(spark, stood, plan, say=say)
+
+    assert "paused" not in stopped.value.meaning
+    journal = journal_of(stood, plan)
+    assert (journal.state, journal.paused_jobs) == (RELEASED, None)
+    assert are_set_as_before(workspace)
+    shutil.rmtree(damage.parents[1])
+
+    assert apply(spark, stood, plan).state == FINISHED
+    assert are_set_as_before(workspace)
+    assert_exact(stood)
+
+
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_a_job_that_was_deployed_anew_while_the_remedy_lay_half_way_is_stopped_in_its_place(
+    spark: Any, stood: Environment, workspace: JobsApi, verb: str
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood)
+    with pytest.raises(KeyboardInterrupt):
+        apply(spark, stood, plan, say=interrupted_at("remove"))
+    assert workspace.space.pause_status(OURS, "schedule") == "PAUSED"
+    del workspace.space.jobs[OURS]
+    workspace.space.jobs[13] = {**job_of(stood), "schedule": dict(CRON)}
+    workspace.space.add_run(13)
+    seen: list[str | None] = []
+
+    def note(line: str) -> None:
+        if line.startswith(("remove", "take back")):
+            seen.append(workspace.space.pause_status(13, "schedule"))
+
+    ended = apply(spark, stood, plan, say=note) if verb == "apply" else undo(spark, stood, plan, say=note)
+
+    assert ended.state == (FINISHED if verb == "apply" else WITHDRAWN)
+    assert set(seen) == {"PAUSED"}
+    assert workspace.space.runs[902].state == "TERMINATED"
+    assert workspace.space.pause_status(13, "schedule") == "UNPAUSED"
+    assert workspace.space.pause_status(PAUSED_BY_SOMEBODY, "trigger") == "PAUSED"
+    if verb == "undo":
+        assert contents(spark, stood) == before
+
+
+@pytest.mark.chaos
+def test_a_later_remedy_starts_the_jobs_that_a_dead_one_had_left_paused(
+    spark: Any, stood: Environment, workspace: JobsApi, tmp_path: Path
+) -> None:
+    first = planned(spark, stood)
+    killed(stood, "apply", first, "remedy.released", tmp_path)
+    assert workspace.space.pause_status(OURS, "schedule") == "PAUSED"
+
+    second = planned(spark, stood, "reset", STAGE)
+
+    assert "sensor-merge-gold (job 11): schedule active" in second.steps[0].what
+    assert apply(spark, stood, second).state == FINISHED
+    assert are_set_as_before(workspace)
+    # Nothing is left for the first one to set back.
+    assert not journal_of(stood, first).leaves_jobs_paused
+    calls = len(workspace.called("update"))
+    apply(spark, stood, first)
+    assert len(workspace.called("update")) == calls
+    undo(spark, stood, second)
+    assert are_set_as_before(workspace)
+
+
+BESIDE = ("reset", STAGE, "--beside", "--no-run")
+
+
+def test_a_reset_beside_stops_the_jobs_for_the_count_and_the_swap_only(
+    spark: Any, stood: Environment, workspace: JobsApi
+) -> None:
+    plan = planned(spark, stood, *BESIDE)
+    assert [step.id for step in plan.steps][:5] == [f"fill:{STAGE}", "jobs", "stop", "look", "check"]
+    assert [step.id for step in plan.steps][-2:] == ["drop", "unpause"]
+    before = contents(spark, stood)
+    seen: list[tuple[str, str | None, str]] = []
+
+    def note(line: str) -> None:
+        if line.startswith(("fill", "stages stand still", "put the new", "move")):
+            run = workspace.space.runs[901].state
+            seen.append((line.split()[0], workspace.space.pause_status(OURS, "schedule"), run))
+
+    # A stage that somebody runs by hand: nothing was swapped, so the jobs go on until it is stopped.
+    running = open_gate(spark, stood, build_stages({})[2])
+    try:
+        with pytest.raises(Refused) as refused:
+            apply(spark, stood, plan, say=note)
+    finally:
+        running.ended("stopped", "test")
+    assert refused.value.code == "OWNER_RUNNING"
+    assert f"surestart apply {plan.digest[:12]}" in refused.value.next
+    assert "Nothing was swapped, what was filled stays. The jobs are set as they were." in refused.value.meaning
+    assert (journal_of(stood, plan).state, journal_of(stood, plan).paused_jobs) == (FILLING, None)
+    assert are_set_as_before(workspace)
+    open_gate(spark, stood, build_stages({})[2]).ended("stopped", "test")
+    assert seen == [("fill", None, "RUNNING")]
+    run = workspace.space.add_run(OURS)
+
+    assert apply(spark, stood, plan, say=note).state == FINISHED
+
+    assert [status for what, status, _ in seen if what != "fill"] == ["PAUSED"] * 3
+    assert workspace.space.runs[run].state == "TERMINATED"
+    assert are_set_as_before(workspace)
+    assert undo(spark, stood, plan).state == WITHDRAWN
+    assert are_set_as_before(workspace)
+    assert {name: before[name] for name in TABLES} == {name: contents(spark, stood)[name] for name in TABLES}
+
+
+@pytest.mark.chaos
+def test_a_count_beside_that_does_not_hold_leaves_the_jobs_as_they_were(
+    spark: Any, stood: Environment, workspace: JobsApi
+) -> None:
+    plan = planned(spark, stood, *BESIDE)
+    before = contents(spark, stood)
+
+    def lose_a_row(line: str) -> None:
+        if line.startswith("stages stand still"):
+            delete_a_row(spark, stood, plan, "sensor_gold")
+
+    with pytest.raises(BesideNotExact, match="lost 1, duplicated 0") as refused:
+        apply(spark, stood, plan, say=lose_a_row)
+
+    assert "The jobs are set as they were." in refused.value.meaning
+    assert journal_of(stood, plan).state == FILLING
+    assert are_set_as_before(workspace)
+    assert undo(spark, stood, plan).state == WITHDRAWN
+    assert are_set_as_before(workspace)
+    assert contents(spark, stood) == before
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", ["jobs.after_pause", "remedy.check.before_count", "remedy.swap.after_commit"])
+@pytest.mark.parametrize("verb", ["apply", "undo"])
+def test_a_reset_beside_killed_with_paused_jobs_leaves_none_paused_that_was_not(
+    spark: Any, stood: Environment, workspace: JobsApi, tmp_path: Path, point: str, verb: str
+) -> None:
+    before = contents(spark, stood)
+    plan = planned(spark, stood, *BESIDE)
+
+    killed(stood, "apply", plan, point, tmp_path)
+
+    assert_no_stage_starts(spark, stood, plan, "apply")
+    if verb == "undo":
+        assert undo(spark, stood, plan).state == WITHDRAWN
+        assert contents(spark, stood) == before
+    else:
+        assert apply(spark, stood, plan).state == FINISHED
+    assert journal_of(stood, plan).paused_jobs is None
+    assert are_set_as_before(workspace)
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+def interrupted_at(begin: str) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        if line.startswith(begin):
+            raise KeyboardInterrupt
+
+    return say
+
+
 @pytest.mark.chaos
 def test_the_job_of_a_retired_query_stays_paused_until_that_is_undone(
     spark: Any, stood: Environment, workspace: JobsApi
@@ -291,6 +480,11 @@ def test_a_plan_says_which_jobs_it_pauses_and_that_is_part_of_its_digest() -> No
     assert "set gold (job 11), late (job 12) as they were" in shown
     assert parse_plan(plan.as_json(), "plan.json") == plan
     assert len({BARE.digest, plan.digest, add_jobs(BARE, jobs[:1]).digest}) == 3
+    beside = add_jobs(
+        replace(BARE, method="beside", steps=(Step("fill:x", "fill", ""), Step("check", "check", ""))), jobs
+    )
+    assert [step.kind for step in beside.steps] == ["fill", "jobs", "stop", "look", "check", "unpause"]
+    assert "stopped when the new tables are filled, set as they were at the end" in beside.statements[0]
     retired = add_jobs(replace(BARE, remedy="retire"), jobs)
     assert [step.kind for step in retired.steps] == ["jobs", "stop", "look"]
     assert "stopped first, and left paused" in retired.statements[0]

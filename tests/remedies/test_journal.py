@@ -10,6 +10,7 @@ from surestart.diagnosis.ask_stages import ask_stage
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment, environment_from_settings
 from surestart.pipelines import load_pipeline
+from surestart.remedies.job_state import JobState, StoppedJobs
 from surestart.remedies.journal import FINISHED, UNDOING, read_journals
 from tests.remedies.journal_by_hand import write_journal
 
@@ -71,5 +72,25 @@ def test_the_doctor_notes_what_goes_on_beside(environment: Environment, way: str
 @pytest.mark.parametrize("way", ["released", "finished", "withdrawn"])
 def test_the_doctor_says_nothing_of_a_remedy_that_has_ended(environment: Environment, way: str) -> None:
     write_journal(environment, DIGEST, way)
+
+    assert begun(environment) == []
+
+
+@pytest.mark.parametrize("way", ["released", "finished", "withdrawn"])
+def test_the_doctor_names_the_jobs_that_an_ended_remedy_has_left_paused(environment: Environment, way: str) -> None:
+    paused = StoppedJobs((JobState(11, "gold", ("sensor-raw-ingest",), (), ()),)).as_dict()
+    write_journal(environment, DIGEST, way, paused=paused)
+
+    (finding,) = begun(environment)
+
+    assert (finding.code, finding.severity) == ("REMEDY_JOBS_PAUSED", Severity.ATTENTION)
+    assert "gold (job 11)" in finding.evidence
+    verb = "undo" if way == "withdrawn" else "apply"
+    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+
+
+def test_the_job_of_a_retired_query_is_meant_to_stay_paused(environment: Environment) -> None:
+    paused = StoppedJobs((JobState(11, "gold", ("sensor-raw-ingest",), (), ()),)).as_dict()
+    write_journal(environment, DIGEST, "finished", remedy="retire", paused=paused)
 
     assert begun(environment) == []

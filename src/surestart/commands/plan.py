@@ -134,12 +134,6 @@ def check_options(args: argparse.Namespace) -> None:
                 meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
                 next=f"surestart plan {args.remedy} {args.stage} {_place(args)} -o plan.json",
             )
-    if args.beside and args.jobs:
-        raise UsageError(
-            "--jobs cannot be given with --beside: the stages run while the new tables are filled",
-            meaning="Stop them when apply asks for it. Nothing was planned.",
-            next=f"surestart plan reset {args.stage} --beside {_place(args)} -o plan.json",
-        )
     begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
     if len([one for one in begins if one is not None]) > 1:
         raise UsageError(

@@ -84,7 +84,7 @@ def _find_begun(
     """A remedy that was begun and neither finished nor undone."""
     if not journals:
         return ()
-    from surestart.remedies.half_way import beside, half_way
+    from surestart.remedies.half_way import beside, half_way, jobs_paused
     from surestart.remedies.journal import find_open
 
     query = environment.query_name(stage.name)
@@ -92,6 +92,10 @@ def _find_begun(
         beside(journal, query, environment, options)
         for journal in journals
         if journal.goes_on_beside and query in journal.first.queries
+    ) + tuple(
+        jobs_paused(journal, query, environment, options)
+        for journal in journals
+        if journal.leaves_jobs_paused and query in journal.first.queries
     )
     journal = find_open(journals, query)
     if journal is None:

@@ -20,12 +20,13 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.remedies.beside import BESIDE, BesideNotExact
+from surestart.remedies.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.chain import Chain
 from surestart.remedies.check_plan import check_names, check_touched
 from surestart.remedies.claiming import begin_alone, claimed
-from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
+from surestart.remedies.filling import begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
+from surestart.remedies.jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.journal import (
     BEGUN,
     DONE,
@@ -42,7 +43,7 @@ from surestart.remedies.next_command import named, plan_again
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.stand_still import set_jobs_back, stand_still
+from surestart.remedies.stand_still import stand_still
 from surestart.remedies.steps.clear import refuse_loss_since
 from surestart.remedies.world import check_world
 
@@ -100,7 +101,8 @@ def apply_plan(
             run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
         with ExitStack() as claims:
             if plan.method == BESIDE:
-                run = claim_and_begin_swap(run, claims)
+                counting = [step for step in plan.steps if step.kind == CHECK]
+                run = claim_and_begin_swap(run, claims, lambda now: _do(now, counting))
             elif stops_jobs(plan):
                 run = stand_still(run, claims, begun=journal is not None)
             else:
@@ -108,7 +110,8 @@ def apply_plan(
             run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
             run = enter_done(run, RELEASED, RELEASE)
         reach("remedy.released")
-    run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
+    with jobs_back_on_failure(run):
+        run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
     run = enter_done(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
 
@@ -167,6 +170,8 @@ def _do(run: Running, steps: list[Step]) -> Running:
         try:
             facts = module.apply_step(run, step)
         except Exception as problem:
+            if step.kind == CHECK and stops_jobs(run.plan):
+                raise  # claim_and_begin_swap lets the stages go on, and their jobs with them.
             if step.kind == CHECK:
                 let_stages_run(run)
             if isinstance(problem, BesideNotExact):

@@ -4,6 +4,8 @@
     <checkpoint_root>/_beside/1a2b3c4d5e6f/<query>       their checkpoints, with identities of their own
     surestart_runs__beside_1a2b3c4d5e6f                  their runs, so that no history is mixed up
 
+What a stage writes to PostgreSQL too is not filled beside: it gets its new rows from the Delta table, at the swap.
+
 The names are made of the plan's digest: no two plans share a table, and whoever finds one knows whose it is. The first
 stage reads the real source, or the real table of a stage above that is not rebuilt.
 """
@@ -13,7 +15,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from surestart.environment import Environment, Table
 from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
@@ -24,13 +26,17 @@ from surestart.remedies.claiming import claimed
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.running import Running
 from surestart.remedies.steps.retire import move_verified, retired_folder
+from surestart.sinks.both import BatchSink, Both
+from surestart.sinks.postgres import PostgresSink
 from surestart.sources.kafka import KafkaSource
-from surestart.stage import Stage
+from surestart.stage import Sink, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BESIDE = "beside"
+# The steps that fill tables beside, and the one that decides whether they are swapped in.
+FILL, CHECK = "fill", "check"
 _FOLDER = "_beside"
 
 
@@ -67,10 +73,13 @@ def read_beside(environment: Environment, chain: Chain, stage: str, digest: str)
     """The stage and those below it, as they are filled beside under this digest."""
     links = chain.below(stage)
     for link in links:
-        if link.databases:
+        for sink in link.databases:
+            if link.mirror_of(sink) is not None:
+                continue
             raise UsageError(
-                f"{link.query} writes to PostgreSQL, which has no table beside its own",
-                meaning="Only Delta tables can be filled beside and swapped. Nothing was changed.",
+                f"{link.query} writes to PostgreSQL {sink.target}, and to no Delta table with the same rows",
+                meaning="Only Delta tables can be filled beside; what PostgreSQL gets is read from one. Nothing was "
+                "changed.",
                 next=f"surestart plan reset {stage} -o plan.json  # clears in place",
                 code="BesideNotOffered",
             )
@@ -128,7 +137,18 @@ def _forget_claims(own: BesideEnvironment, chain: Chain) -> None:
 
 
 def _alone(stage: Stage) -> Stage:
-    """Its progress is not shown in Kafka: the live stage's is."""
+    """It writes to Delta only, and its progress is not shown in Kafka: the live stage's is."""
+    stage = replace(stage, sink=_delta_of(stage.sink))
     if isinstance(stage.source, KafkaSource) and stage.source.mirror:
         return replace(stage, source=replace(stage.source, mirror=False))
     return stage
+
+
+def _delta_of(sink: Sink) -> Sink:
+    if not isinstance(sink, Both):
+        return sink
+    # What a Both is made of are sinks whose work on one batch can be called, and so are its parts.
+    first, second = (cast("BatchSink", _delta_of(part)) for part in (sink.first, sink.second))
+    if isinstance(first, PostgresSink) or isinstance(second, PostgresSink):
+        return second if isinstance(first, PostgresSink) else first
+    return Both(first, second)

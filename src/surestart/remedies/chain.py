@@ -59,6 +59,14 @@ class Link:
             return all(sink.mode == "upsert" for sink in self.databases)
         return all(output.role == NEWEST for output in self.outputs)
 
+    def mirror_of(self, sink: PostgresSink) -> Output | None:
+        """The Delta table of the stage that holds the same rows as that PostgreSQL table, if there is one."""
+        for output in self.outputs:
+            newest = output.role == NEWEST and (output.keys, output.order) == (sink.keys, sink.order)
+            if output.role == EVERY_ROW or (newest and sink.mode == "upsert"):
+                return output
+        return None
+
 
 @dataclass(frozen=True)
 class Chain:

@@ -43,6 +43,10 @@ def read_database(sink: PostgresSink) -> DatabaseFacts:
     return _ask(sink, _read)
 
 
+def read_column_names(sink: PostgresSink) -> tuple[str, ...]:
+    return _ask(sink, lambda connection, sink: find_target(connection, sink.target).names)
+
+
 def count_going(sink: PostgresSink, marks: Marks | None) -> int:
     """Rows that would be removed. Raises Refused where that cannot be said by position, or would reach other tables."""
 

@@ -63,6 +63,7 @@ def stop_jobs(
     say: Say = _to_stderr,
 ) -> StoppedJobs:
     """No trigger of the jobs is active and none of their runs is; two looks, poll_seconds apart, have seen it so.
+    Of a job that was deleted since, the runs that were known are ended.
 
     jobs: as the journal has them. own_run: the job run that this process is, by default from SURESTART_JOB_RUN_ID.
     Raises StoppedHalfway once something was changed (call it again), before that CannotTell or Refused.
@@ -70,12 +71,14 @@ def stop_jobs(
     api = open_jobs_api(client)
     _refuse_own_run(jobs, os.environ.get(JOB_RUN, "") if own_run is None else own_run)
     changed: list[str] = []
+    ending = EndingRuns(api, jobs, changed, say)
     for job in jobs:
         try:
             _pause(api, job, changed, say)
         except JobsCallFailed as failure:
-            raise call_failed(failure, f"pausing {job.label}", job, changed) from failure
-    cancelled = EndingRuns(api, jobs, changed, say).until_quiet(poll_seconds, limit_seconds)
+            if not ending.is_deleted(job, failure):
+                raise call_failed(failure, f"pausing {job.label}", job, changed) from failure
+    cancelled = ending.until_quiet(poll_seconds, limit_seconds)
     return StoppedJobs(tuple(jobs), cancelled)
 
 

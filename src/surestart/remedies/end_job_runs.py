@@ -2,6 +2,9 @@
 
 Cancelling is asynchronous, a run may be queued while another ends, and one that waits for a retry may be missing from
 the list of active runs: so what was once seen active is followed by its id until the platform says that it is over.
+
+The runs of a job that is deleted go on for a while (Jobs API, jobs/delete: "runs that were active … may still be
+active"), and may not be shown any more. A stage that still runs then holds its claim, which is asked after this.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ class EndingRuns:
     def __init__(self, api: JobsApi, jobs: Sequence[JobState], changed: list[str], say: Say) -> None:
         self._api, self._jobs, self._changed, self._say = api, jobs, changed, say
         self._followed = {run: job for job in jobs for run in job.active_runs}
+        self._deleted: set[int] = set()
         self._told: dict[int, str] = {}
         self.cancelled: dict[int, JobState] = {}
 
@@ -39,27 +43,52 @@ class EndingRuns:
                 raise self._did_not_end(active, limit_seconds)
             sleep(poll_seconds)
 
+    def is_deleted(self, job: JobState, failure: JobsCallFailed) -> bool:
+        """Whether that is why the call has failed; then only the runs of it that are known are ended."""
+        if failure.kind != MISSING or job.job_id in self._deleted:
+            return False
+        try:
+            deleted = self._api.is_deleted(job.job_id)
+        except JobsCallFailed as second:
+            raise call_failed(second, f"looking whether {job.label} was deleted", job, self._changed) from second
+        if deleted:
+            self._deleted.add(job.job_id)
+            runs = [str(run) for run, its in self._followed.items() if its is job]
+            known = f"its run {', '.join(runs)} is waited for" if runs else "no run of it is known"
+            self._say(f"{job.label} was deleted since: nothing to pause, {known}")
+        return deleted
+
     def _look(self, seconds: float) -> list[tuple[JobState, str]]:
         """What is still active, each with the word for it; runs that were not told to end were told now."""
         active: list[tuple[JobState, str]] = []
         for job in self._jobs:
             try:
-                if self._restarts_by_itself(job):
-                    active.append((job, f"{job.label} is still started again by the platform"))
-                runs = {run.run_id: run for run in self._api.list_active_runs(job.job_id)}
-                for run_id in [run for run, its in self._followed.items() if its is job and run not in runs]:
-                    run = self._read(run_id, job)
-                    if run.is_over:
-                        del self._followed[run_id]
-                    else:
-                        runs[run_id] = run
-                for run in runs.values():
-                    self._followed[run.run_id] = job
-                    self._cancel(run, job)
-                    self._tell(run, job, seconds)
-                    active.append((job, f"run {run.run_id} of {job.label} is {run.state or 'in an unknown state'}"))
+                active += self._look_at(job, seconds)
             except JobsCallFailed as failure:
-                raise call_failed(failure, f"ending the runs of {job.label}", job, self._changed) from failure
+                if not self.is_deleted(job, failure):
+                    raise call_failed(failure, f"ending the runs of {job.label}", job, self._changed) from failure
+                # Not quiet: its runs are asked for at the next look.
+                active.append((job, f"{job.label} was deleted"))
+        return active
+
+    def _look_at(self, job: JobState, seconds: float) -> list[tuple[JobState, str]]:
+        active: list[tuple[JobState, str]] = []
+        runs: dict[int, JobRun] = {}
+        if job.job_id not in self._deleted:
+            if self._restarts_by_itself(job):
+                active.append((job, f"{job.label} is still started again by the platform"))
+            runs = {run.run_id: run for run in self._api.list_active_runs(job.job_id)}
+        for run_id in [run for run, its in self._followed.items() if its is job and run not in runs]:
+            run = self._read(run_id, job)
+            if run.is_over:
+                del self._followed[run_id]
+            else:
+                runs[run_id] = run
+        for run in runs.values():
+            self._followed[run.run_id] = job
+            self._cancel(run, job)
+            self._tell(run, job, seconds)
+            active.append((job, f"run {run.run_id} of {job.label} is {run.state or 'in an unknown state'}"))
         return active
 
     def _restarts_by_itself(self, job: JobState) -> bool:
@@ -81,7 +110,7 @@ class EndingRuns:
         except JobsCallFailed as failure:
             if failure.kind != MISSING:
                 raise
-            # The platform removes runs that ended long ago, never one that goes on.
+            # The platform removes runs that ended long ago, and those of a deleted job.
             return JobRun(run_id, job.job_id, "TERMINATED")
 
     def _cancel(self, run: JobRun, job: JobState) -> None:

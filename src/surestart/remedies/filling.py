@@ -1,12 +1,14 @@
 """A reset beside, before and at the moment when its stages have to stand still.
 
 filling ──> fill each stage, while the stages run ──> claim them ──> begun ──> check ──> swap …
+   ^                                     (with jobs: begun ──> stop them ──> claim ──> check)
    ^                                                                             │ not exact, or it failed
    └──────────── the stages may run again, nothing of theirs was changed ────────┘
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from surestart.errors import Refused, SurestartError
@@ -14,10 +16,10 @@ from surestart.failpoints import reach
 from surestart.remedies.claiming import claimed, refuse_new_owners, refuse_rivals
 from surestart.remedies.journal import BEGUN, FILLING, WITHDRAWN, Journal, read_journals
 from surestart.remedies.journaling import again, begin, carried_on, enter, enter_done, read_again
+from surestart.remedies.plan_jobs import stops_jobs
 from surestart.remedies.running import Running
+from surestart.remedies.stand_still import stand_still_for_swap
 from surestart.remedies.world import check_world
-
-FILL, CHECK = "fill", "check"
 
 
 def begin_filling(run: Running) -> Running:
@@ -32,8 +34,11 @@ def begin_filling(run: Running) -> Running:
     return run
 
 
-def claim_and_begin_swap(run: Running, claims: ExitStack) -> Running:
-    """The stages stand still, and the start gate lets none of them through."""
+def claim_and_begin_swap(run: Running, claims: ExitStack, check: Callable[[Running], Running]) -> Running:
+    """The stages stand still, and the start gate lets none of them through. Where they have jobs, the count holds too:
+    else the jobs go on."""
+    if stops_jobs(run.plan):
+        return stand_still_for_swap(run, claims, _look, check)
     try:
         claims.enter_context(claimed(run))
     except Refused as problem:
@@ -50,8 +55,7 @@ def claim_and_begin_swap(run: Running, claims: ExitStack) -> Running:
         return run
     if run.journal.state != FILLING:
         raise carried_on(run, "apply")
-    check_world(run.spark, run.chain, run.plan)
-    _refuse_overtaken(run)
+    _look(run)
     run = enter_done(run, BEGUN, "")
     reach("remedy.begun")
     try:
@@ -65,6 +69,11 @@ def claim_and_begin_swap(run: Running, claims: ExitStack) -> Running:
 def let_stages_run(run: Running) -> None:
     """After a check that did not hold: nothing of theirs was changed."""
     enter_done(run, FILLING, "")
+
+
+def _look(run: Running) -> None:
+    check_world(run.spark, run.chain, run.plan)
+    _refuse_overtaken(run)
 
 
 def _refuse_overtaken(run: Running) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.remedies.commit_once import find_commit
+from surestart.remedies.jobs_back import set_jobs_back
 from surestart.remedies.journal import DONE, UNDONE
 from surestart.remedies.journaling import enter, explained, stopped
 from surestart.remedies.pinned import reading_errors
 from surestart.remedies.plan import Step
 from surestart.remedies.plan_jobs import KINDS
 from surestart.remedies.running import Running
-from surestart.remedies.stand_still import set_jobs_back
 from surestart.remedies.steps.clear import find_output
 from surestart.remedies.undo_loss import CONTENT
 

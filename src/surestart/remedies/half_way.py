@@ -2,6 +2,7 @@
 
 half-way    no stage that it touches may start before it is finished or undone
 beside      they may: it fills tables beside theirs, or a hole; somebody should still bring it to its end
+jobs        they may, and nothing starts them: the jobs that it has paused were not set as they were
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.journal import FILLING, UNDOING, Journal, find_open, read_journals
+from surestart.remedies.journal import FILLING, UNDOING, WITHDRAWN, Journal, find_open, read_journals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CODE, BESIDE = "REMEDY_UNFINISHED", "REMEDY_BESIDE"
+CODE, BESIDE, JOBS_PAUSED = "REMEDY_UNFINISHED", "REMEDY_BESIDE", "REMEDY_JOBS_PAUSED"
 
 
 def refuse_half_way(environment: Environment, query: str, spark: SparkSession | None, options: str = "") -> None:
@@ -64,4 +65,20 @@ def beside(journal: Journal, query: str, environment: Environment, options: str 
         f"The stages may start and run meanwhile. {swap}What it has written so far takes space until it is ended.",
         f"surestart {verb} {digest} -e {environment.name} {options}".rstrip()
         + ("" if verb == "undo" else "  # where nobody does so yet"),
+    )
+
+
+def jobs_paused(journal: Journal, query: str, environment: Environment, options: str = "") -> Finding:
+    """For a reader of this query: why its job does not start it."""
+    first, digest = journal.first, journal.digest[:12]
+    verb = "undo" if journal.state == WITHDRAWN else "apply"
+    labels = [f"{job['name']} (job {job['job_id']})" for job in (journal.paused_jobs or {}).get("jobs", ())]
+    return Finding(
+        JOBS_PAUSED,
+        Severity.ATTENTION,
+        f"a {first.remedy} of {first.stage} (digest {digest}) is {journal.state}, and the jobs that it has paused were "
+        f"not set as they were: {', '.join(labels)}",
+        f"{query} may start, and its job does not start it. Nothing is lost, the backlog grows.",
+        f"surestart {verb} {digest} -e {environment.name} {options}".rstrip() + "  # where nobody does so yet",
+        "un-pause them by hand: those that were paused before the remedy look the same.",
     )

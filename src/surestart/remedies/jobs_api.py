@@ -83,6 +83,17 @@ class JobsApi:
                 settings[name] = [*(settings.get(name) or []), *more]
         return job
 
+    def is_deleted(self, job_id: int) -> bool:
+        """Two answers say so: it cannot be read, and it is not in the list of all jobs. One alone may be that of a
+        proxy that knows nothing."""
+        try:
+            self.read_job(job_id)
+        except JobsCallFailed as failure:
+            if failure.kind != MISSING:
+                raise
+            return all(int(listed.get("job_id") or 0) != job_id for listed in self.list_jobs())
+        return False
+
     def list_active_runs(self, job_id: int) -> tuple[JobRun, ...]:
         found = self._pages("runs/list", {"job_id": job_id, "active_only": True}, "runs")
         # The list may be older than the runs in it.

@@ -116,6 +116,13 @@ class Journal:
                 found = entry.facts if entry.step == JOBS else None
         return found
 
+    @property
+    def leaves_jobs_paused(self) -> bool:
+        """Its stages may start, and the jobs that it has paused were not set as they were. A remedy that has retired
+        its query means to leave them so."""
+        retired = self.first.remedy == "retire" and self.state != WITHDRAWN
+        return not retired and self.state not in (BEGUN, UNDOING) and self.paused_jobs is not None
+
     def facts(self, step: str) -> Mapping[str, Any]:
         """What that step left behind when it was done; empty if it was not."""
         return self._facts(DONE, step)

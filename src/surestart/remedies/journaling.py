@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
-from surestart.remedies.journal import BEGUN, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.journal import (
+    BEGUN,
+    OF_ANOTHER,
+    RELEASED,
+    Entry,
+    Journal,
+    append_entry,
+    now,
+    read_journals,
+)
 from surestart.remedies.next_command import named
 from surestart.remedies.pinned import first_line
 from surestart.remedies.running import Running
@@ -65,7 +74,8 @@ def explained(problem: Exception) -> SurestartError:
 
 def stopped(run: Running, what: str, failure: Exception, verb: str) -> SurestartError:
     problem = explained(failure)
-    jobs = " The jobs that it has paused stay paused until then." if run.journal.paused_jobs is not None else ""
+    held = run.journal.paused_jobs is not None and run.journal.state != RELEASED
+    jobs = " The jobs that it has paused stay paused until then." if held else ""
     undoable = run.plan.undo or run.journal.is_unfinished
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",

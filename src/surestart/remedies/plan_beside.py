@@ -2,7 +2,7 @@
 
     fill     each stage, from the beginning of its source, into tables and checkpoints of its own    the stages may run
     check    lost 0, duplicated 0, or nothing happens                                   from here on they stand still
-    swap     each table's content, in one commit
+    swap     each table's content, in one commit; that of a PostgreSQL table in one transaction
     retire, start, run, certify      as in place; the first stage begins where its new output ends
     drop     what was filled beside
 
@@ -26,16 +26,19 @@ from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan_database import plan_database_swap
 from surestart.remedies.planning import Request
 from surestart.remedies.run_steps import run_steps
 from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.size_text import size_text
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, as_identities, read_link
+from surestart.sinks.postgres import PostgresSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Swap = tuple[Effect, Step]
 CERTIFY = Step("certify", "certify", "count every row from the source to the last table")
 
 
@@ -51,6 +54,7 @@ def plan_reset_beside(
     topic = recorded_topic(runs, top, environment)
     loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic)
     check_loss(loss, request, "reset", environment, stage, keeps=False)
+    databases = {sink: plan_database_swap(link, sink) for link in links for sink in link.databases}
     return Plan(
         remedy="reset",
         stage=stage,
@@ -59,9 +63,9 @@ def plan_reset_beside(
         created_at=now(),
         touched=tuple(link.name for link in links),
         world=as_identities(facts),
-        steps=tuple(_steps(facts, run_steps(links, environment, runs) if request.run else [])),
-        effects=tuple(_effects(facts)),
-        statements=tuple(_statements(facts, runs, loss)),
+        steps=tuple(_steps(facts, databases, run_steps(links, environment, runs) if request.run else [])),
+        effects=(*_effects(facts), *(effect for effect, _ in databases.values())),
+        statements=tuple(_statements(facts, databases, runs, loss)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts).replace("(by", "after the swap (by", 1),
@@ -97,7 +101,7 @@ def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, requ
                 local_folder(output.table.path)
 
 
-def _steps(facts: Sequence[LinkFacts], run: Sequence[Step]) -> list[Step]:
+def _steps(facts: Sequence[LinkFacts], databases: Mapping[PostgresSink, Swap], run: Sequence[Step]) -> list[Step]:
     links = [one.link for one in facts]
     top = links[0]
     names = ", ".join(link.query for link in links)
@@ -110,12 +114,13 @@ def _steps(facts: Sequence[LinkFacts], run: Sequence[Step]) -> list[Step]:
     )
     if not top.keyed:
         steps.append(Step(f"mark:{top.name}", "mark", f"note where the new output of {top.query} ends", top.name))
-    steps += [
-        Step(f"swap:{name}", "swap", f"put the new content in the place of {number(table.rows)} rows of {name}",
-             one.link.name, {"table": name})
-        for one in reversed(facts)
-        for name, table in reversed(list(one.tables.items()))
-    ]  # fmt: skip
+    for one in reversed(facts):
+        steps += [step for sink, (_, step) in databases.items() if sink in one.link.databases]
+        steps += [
+            Step(f"swap:{name}", "swap", f"put the new content in the place of {number(table.rows)} rows of {name}",
+                 one.link.name, {"table": name})
+            for name, table in reversed(list(one.tables.items()))
+        ]  # fmt: skip
     steps += [
         Step(f"retire:{link.name}", "retire", f"move the checkpoint of {link.query} aside", link.name)
         for link in reversed(links)
@@ -142,7 +147,9 @@ def _effects(facts: Sequence[LinkFacts]) -> list[Effect]:
     return found
 
 
-def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Loss) -> list[str]:
+def _statements(
+    facts: Sequence[LinkFacts], databases: Mapping[PostgresSink, Swap], runs: Sequence[RunRecord], loss: Loss
+) -> list[str]:
     tables = [table for one in facts for table in one.tables.values()]
     size = size_text(sum(table.size for table in tables))
     lines = [
@@ -151,10 +158,15 @@ def _statements(facts: Sequence[LinkFacts], runs: Sequence[RunRecord], loss: Los
         f"{loss.rows:,} rows are lost for ever: {loss.why}"
         if loss.rows
         else "The source still has every row that is replaced.",
-        "The stages may run while this is filled. For the count and the swap they have to stand still: stop them then, "
-        "or apply is refused, and goes on there when it is called again.",
+        "The stages may run while this is filled. For the count and the swap they have to stand still: one that is "
+        "not stopped then is named, and apply goes on there when it is called again.",
         f"Extra space: about {size} beside until the end, and as much again until a VACUUM, because the former "
         "content stays for the undo.",
+    ]
+    lines += [
+        f"PostgreSQL {sink.target}: its {effect.rows:,} rows are replaced in one transaction, and kept there for the "
+        f"undo until `surestart prune`: about {size_text(effect.size or 0)}."
+        for sink, (effect, _) in databases.items()
     ]
     for one in facts:
         rows = [table.rows for table in one.tables.values()]

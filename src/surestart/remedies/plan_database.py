@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
@@ -30,6 +31,16 @@ def plan_database(link: Link, sink: PostgresSink, kept: DataFrame | None) -> tup
     what = f"remove {rows:,} of {facts.rows:,} rows from PostgreSQL {sink.target} ({sink.url.label})"
     step = Step(f"database:{sink.target}", "database", what, link.name, arguments)
     return Effect(f"postgres {sink.target}", "remove rows", rows, None, facts.size), step
+
+
+def plan_database_swap(link: Link, sink: PostgresSink) -> tuple[Effect, Step]:
+    """It gets the rows that were filled into the stage's Delta table beside."""
+    effect, step = plan_database(link, sink, None)
+    mirror = link.mirror_of(sink)
+    assert mirror is not None
+    what = f"put the new content in the place of {step.arguments['rows']:,} rows of PostgreSQL {sink.target}"
+    arguments = {**step.arguments, "beside": mirror.table.name}
+    return replace(effect, action="replace rows"), replace(step, what=f"{what} ({sink.url.label})", arguments=arguments)
 
 
 def _refuse_unknown(link: Link, sink: PostgresSink) -> None:

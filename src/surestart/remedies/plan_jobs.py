@@ -21,9 +21,10 @@ from surestart.errors import Refused
 from surestart.gate.describe_run import named
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
-from surestart.remedies.beside import BESIDE
+from surestart.remedies.beside import FILL
 from surestart.remedies.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
-from surestart.remedies.journal import JOBS, UNPAUSE
+from surestart.remedies.journal import JOBS, UNPAUSE, read_journals
+from surestart.remedies.paused_before import as_before
 from surestart.remedies.plan import Effect, Plan, Step
 from surestart.remedies.running import Running
 
@@ -43,12 +44,13 @@ def stops_jobs(plan: Plan) -> bool:
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
     """The plan with the jobs that it stops. mode: all, each stage has one; found, those that there are; none, nobody is
     asked; auto, none where no job can know of this place, else all."""
-    if plan.remedy in ("resume", "backfill") or plan.method == BESIDE or not plan.steps or mode == NONE:
+    if plan.remedy in ("resume", "backfill") or not plan.steps or mode == NONE:
         return plan
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):
         return plan
-    return add_jobs(plan, read_jobs(environment, plan.queries, runs=runs, accept_no_job=mode == FOUND))
+    there = read_jobs(environment, plan.queries, runs=runs, accept_no_job=mode == FOUND)
+    return add_jobs(plan, as_before(there, read_journals(environment, spark)))
 
 
 def is_known_to_jobs(
@@ -80,28 +82,31 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
     )
     retired = plan.remedy == "retire"
     last = () if retired else (Step(UNPAUSE, "unpause", f"set {names} as they were"),)
-    lines = [f"{names}: stopped first, " + ("and left paused." if retired else "set as they were at the end.")]
-    if any(trigger.is_active and trigger.kind == "continuous" for job in jobs for trigger in job.triggers):
+    # Nobody has to stand still while tables are filled beside.
+    filling = tuple(step for step in plan.steps if step.kind == FILL)
+    when = "stopped when the new tables are filled" if filling else "stopped first"
+    lines = [f"{names}: {when}, " + ("and left paused." if retired else "set as they were at the end.")]
+    if not filling and any(
+        trigger.is_active and trigger.kind == "continuous" for job in jobs for trigger in job.triggers
+    ):
         lines.append("A job that runs all the time moves its stage on while you read: pause it before you plan.")
     return replace(
         plan,
-        steps=(*first, *plan.steps, *last),
+        steps=(*filling, *first, *(step for step in plan.steps if step not in filling), *last),
         effects=(*plan.effects, *(Effect(job.label, "pause, cancel") for job in jobs)),
         statements=(*plan.statements, *lines),
     )
 
 
 def read_jobs_now(run: Running, *, as_planned: bool = True) -> StoppedJobs:
-    """How the jobs of the plan's stages are set. as_planned: raises Refused when it names others than there are now."""
+    """How the jobs of the plan's stages are set; one that another remedy has paused and left so counts as it was before
+    that. as_planned: raises Refused when the plan names others than there are now."""
     step = next(step for step in run.plan.steps if step.kind == JOBS)
     planned = {job.job_id: job for job in map(read_stored_job, step.arguments["jobs"])}
     runs = read_runs(run.environment, run.spark)
-    there = {
-        job.job_id: job
-        for job in read_jobs(
-            run.environment, run.plan.queries, runs=runs, client=run.stopping.client, accept_no_job=True
-        )
-    }
+    found = read_jobs(run.environment, run.plan.queries, runs=runs, client=run.stopping.client, accept_no_job=True)
+    journals = read_journals(run.environment, run.spark)
+    there = {job.job_id: job for job in as_before(found, journals, run.digest)}
     if not as_planned:
         return StoppedJobs(tuple(there.values()))
     if planned.keys() != there.keys():

@@ -9,18 +9,21 @@ so nothing stays paused for ever, and what somebody else had paused is not start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
+from surestart.errors import SurestartError
 from surestart.failpoints import reach
-from surestart.gate.describe_run import named
+from surestart.remedies.beside import CHECK
 from surestart.remedies.claiming import claimed, refuse_rivals
-from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs, stop_jobs
+from surestart.remedies.databricks_jobs import StoppedJobs, read_stopped_jobs, stop_jobs
+from surestart.remedies.jobs_back import going_back, what_of
 from surestart.remedies.journal import (
     BEGUN,
     DONE,
+    FILLING,
     FINISHED,
     JOBS,
     OF_ANOTHER,
@@ -29,9 +32,10 @@ from surestart.remedies.journal import (
     UNDONE,
     UNPAUSE,
     WITHDRAWN,
+    read_journals,
 )
-from surestart.remedies.journaling import again, begin, carried_on, enter, enter_done, read_again, stopped
-from surestart.remedies.plan import Plan
+from surestart.remedies.journaling import begin, carried_on, enter, enter_done, read_again
+from surestart.remedies.paused_before import taken_over, with_new_jobs
 from surestart.remedies.plan_jobs import LOOK, STOP, read_jobs_now
 from surestart.remedies.running import Running
 from surestart.remedies.world import check_world
@@ -45,16 +49,15 @@ def stand_still(run: Running, claims: ExitStack, begun: bool) -> Running:
         read_jobs_now(run)
         run = begin(run)
     reach("remedy.begun")
-    with _going_back(run, claims, "apply", lambda now: None if LOOK in now.journal.done else WITHDRAWN):
+    with going_back(run, claims, "apply", _before_clearing):
         if LOOK not in run.journal.done:
             refuse_rivals(run)
-        if JOBS not in run.journal.done:
-            run = _done(run, JOBS, read_jobs_now(run).as_dict())
+        run = _write_jobs_down(run, DONE, as_planned=True)
         run = _stop(run, DONE, run.journal.done)
         claims.enter_context(claimed(run))
         run = _still_ours(run, BEGUN)
         if LOOK not in run.journal.done:
-            run.say(_what(run.plan, LOOK))
+            run.say(what_of(run.plan, LOOK))
             check_world(run.spark, run.chain, run.plan)
             run = _done(run, LOOK)
     return run
@@ -67,12 +70,8 @@ def stand_still_again(run: Running, claims: ExitStack, following: str, check: Ca
         check(run)
         run = enter(run, UNDOING, "", following)
     reach("remedy.undoing")
-    with _going_back(run, claims, "undo", _before_undo):
-        if JOBS not in run.journal.undone:
-            # Paused by apply, they look as if they had always been paused: what it wrote down counts.
-            pending = run.journal.paused_jobs
-            jobs = read_jobs_now(run, as_planned=False).as_dict() if pending is None else dict(pending)
-            run = enter(run, UNDONE, JOBS, STOP, jobs)
+    with going_back(run, claims, "undo", _before_undo):
+        run = _write_jobs_down(run, UNDONE, as_planned=False)
         run = _stop(run, UNDONE, run.journal.undone)
         claims.enter_context(claimed(run))
         run = _still_ours(run, UNDOING)
@@ -82,24 +81,60 @@ def stand_still_again(run: Running, claims: ExitStack, following: str, check: Ca
     return run
 
 
-def set_jobs_back(run: Running) -> Running:
-    """Of a remedy that is finished or undone, the jobs are set as they were, and the journal says so. A remedy that has
-    retired a query leaves its job paused."""
-    at_rest = run.journal.state == WITHDRAWN or (
-        run.journal.state == FINISHED and any(step.kind == UNPAUSE for step in run.plan.steps)
-    )
-    before = run.journal.paused_jobs
-    if before is None or not at_rest:
-        return run
-    resumed = resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
-    return enter(run, UNDONE, UNPAUSE, "", resumed.as_dict())
+def stand_still_for_swap(
+    run: Running, claims: ExitStack, look: Callable[[Running], None], check: Callable[[Running], Running]
+) -> Running:
+    """For apply of a reset beside, whose tables are filled: no job of the stages is active, they are claimed, `look`
+    finds them to be those of the plan, and `check` holds. Raises with the jobs set as they were, and the stages free
+    to run, while nothing was swapped."""
+    if run.journal.state == FILLING:
+        # Before the gate is closed: a workspace that does not answer.
+        read_jobs_now(run, as_planned=False)
+        run = enter_done(run, BEGUN, "")
+    reach("remedy.begun")
+    with going_back(run, claims, "apply", _before_swap):
+        # Hours after the plan was read: a job that was deployed anew meanwhile is stopped like the one it replaces.
+        run = _write_jobs_down(run, DONE, as_planned=False)
+        run = _stop(run, DONE, run.journal.done)
+        claims.enter_context(claimed(run))
+        run = _still_ours(run, BEGUN)
+        if CHECK not in run.journal.done:
+            run.say(what_of(run.plan, LOOK))
+            look(run)
+            run = check(_done(run, LOOK))
+    return run
+
+
+def _write_jobs_down(run: Running, state: str, *, as_planned: bool) -> Running:
+    """How the jobs were set before this remedy is in the journal. Paused by apply, they look as if they had always been
+    paused: what it wrote down counts, and what came since is added."""
+    pending = run.journal.paused_jobs
+    there = read_jobs_now(run, as_planned=as_planned and pending is None)
+    jobs = there if pending is None else with_new_jobs(read_stopped_jobs(pending), there)
+    done = run.journal.done if state == DONE else run.journal.undone
+    if JOBS not in done or pending is None or jobs != read_stopped_jobs(pending):
+        facts = jobs.as_dict()
+        run = _done(run, JOBS, facts) if state == DONE else enter(run, UNDONE, JOBS, STOP, facts)
+    _take_over(run, jobs)
+    return run
+
+
+def _take_over(run: Running, jobs: StoppedJobs) -> None:
+    """Remedies that had left some of these jobs paused have nothing to set back any more: this one will."""
+    for other in taken_over(jobs.jobs, read_journals(run.environment, run.spark), run.digest):
+        try:
+            enter(replace(run, journal=other), UNDONE, UNPAUSE, "", {"taken_over_by": run.digest})
+        except SurestartError as problem:
+            if problem.code != OF_ANOTHER:
+                raise
+            # Somebody carries that one on at this moment, and sets them back itself.
 
 
 def _stop(run: Running, state: str, done: frozenset[str]) -> Running:
     """Also when it was done before: whoever goes on days later does not know what was started meanwhile."""
     before = run.journal.paused_jobs
     assert before is not None
-    run.say(_what(run.plan, STOP))
+    run.say(what_of(run.plan, STOP))
     wait = run.stopping
     halted = stop_jobs(
         read_stopped_jobs(before).jobs,
@@ -116,13 +151,11 @@ def _stop(run: Running, state: str, done: frozenset[str]) -> Running:
 
 
 def _still_ours(run: Running, state: str) -> Running:
-    """As the journal is now that nobody else can go on with it. Another process may have ended this remedy while this
-    one was stopping its jobs: then they are started again here, for nobody else would."""
-    before, now = run.journal.paused_jobs, read_again(run)
-    if now.journal.state == state:
+    """As the journal is now that nobody else can go on with it. Another process of the plan that has written since may
+    have set the jobs back meanwhile, even where it has begun again."""
+    now = read_again(run)
+    if now.journal.state == state and now.journal.last.number == run.journal.last.number:
         return now
-    if before is not None and now.journal.paused_jobs is None:
-        resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say)
     raise carried_on(run, "apply" if state == BEGUN else "undo")
 
 
@@ -132,8 +165,18 @@ def _done(run: Running, step: str, facts: Mapping[str, Any] | None = None) -> Ru
     return run
 
 
-def _what(plan: Plan, step: str) -> str:
-    return next(one.what for one in plan.steps if one.id == step)
+def _before_clearing(run: Running) -> str | None:
+    """None once a row may have gone, and where another process undoes this remedy."""
+    if LOOK in run.journal.done or run.journal.state not in (BEGUN, WITHDRAWN):
+        return None
+    return WITHDRAWN
+
+
+def _before_swap(run: Running) -> str | None:
+    """None once the count has held: a table may be swapped."""
+    if CHECK in run.journal.done or run.journal.state not in (FILLING, BEGUN):
+        return None
+    return FILLING
 
 
 def _before_undo(run: Running) -> str | None:
@@ -146,62 +189,3 @@ def _before_undo(run: Running) -> str | None:
         return former
     # A remedy that had not cleared anything is undone by saying so.
     return None if LOOK in run.journal.done else WITHDRAWN
-
-
-@contextmanager
-def _going_back(run: Running, claims: ExitStack, verb: str, back_to: Callable[[Running], str | None]) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as problem:
-        if isinstance(problem, SurestartError) and problem.code == OF_ANOTHER:
-            raise  # What happens next, and to the jobs, is the other process's.
-        # A job that starts its stage at once must not find it claimed.
-        claims.close()
-        said = _go_back(run, verb, back_to, problem)
-        if said is None:
-            raise
-        raise said from problem
-
-
-def _go_back(
-    run: Running, verb: str, back_to: Callable[[Running], str | None], problem: BaseException
-) -> SurestartError | None:
-    """What to raise instead; None: the problem itself."""
-    run = read_again(run)
-    state = back_to(run)
-    if state is None:
-        return stopped(run, _what(run.plan, STOP), problem, verb) if isinstance(problem, SurestartError) else None
-    try:
-        run = set_jobs_back(enter(run, state, "", ""))
-    except SurestartError as second:
-        return StoppedHalfway(
-            f"{problem}; and the jobs that it had paused could not be started again: {second.what}",
-            meaning=f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}, and the stages may start. "
-            f"{second.meaning}",
-            next=again(run, "undo" if state == WITHDRAWN else "apply"),
-            do_not=second.do_not,
-            code=second.code,
-        )
-    if isinstance(problem, SurestartError):
-        return _refused(run, verb, state, problem)
-    run.say(f"{verb} of {run.digest[:12]} was given up, with nothing changed but the journal")
-    return None
-
-
-def _refused(run: Running, verb: str, state: str, problem: SurestartError) -> SurestartError:
-    plan = run.plan
-    kind = CannotTell if isinstance(problem, CannotTell) else Refused
-    if state == RELEASED:
-        jobs = "The jobs stay paused, as they were before this call."
-    else:
-        jobs = "The jobs are set as they were."
-    anew = f"surestart plan {plan.remedy} {plan.stage} {named(run.environment)} -o plan.json"
-    then = anew if state == WITHDRAWN else again(run, verb)
-    first = problem.next.partition("#")[0].strip()
-    return kind(
-        f"the {verb} of {run.digest[:12]} was given up: {problem.what}",
-        meaning=f"Nothing was {'cleared' if verb == 'apply' else 'taken back'}. {jobs} {problem.meaning}",
-        next=then if first.startswith("surestart plan") or not first else f"{first}  # then: {then}",
-        do_not=problem.do_not,
-        code=problem.code,
-    )

@@ -18,20 +18,20 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.remedies.beside import BESIDE
+from surestart.remedies.beside import BESIDE, CHECK, FILL
 from surestart.remedies.chain import Chain
 from surestart.remedies.check_plan import check_names
 from surestart.remedies.claiming import claimed, refuse_new_owners
-from surestart.remedies.filling import CHECK, FILL
 from surestart.remedies.give_up import give_up
 from surestart.remedies.half_way import half_way
+from surestart.remedies.jobs_back import set_jobs_back
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
-from surestart.remedies.journaling import enter, read_again
+from surestart.remedies.journaling import carried_on, enter, read_again
 from surestart.remedies.next_command import named
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.stand_still import set_jobs_back, stand_still_again
+from surestart.remedies.stand_still import stand_still_again
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept
 from surestart.remedies.steps.retire import check_retired
@@ -117,13 +117,16 @@ def undo_remedy(
         check_undo(now, accept_loss)
 
     with ExitStack() as claims:
-        if stops_jobs(plan):
+        taken_over = has_taken_over(plan, journal)
+        if taken_over and stops_jobs(plan):
             run = stand_still_again(run, claims, following, check)
         else:
-            if has_taken_over(plan, read_again(run).journal):
+            if taken_over:
                 claims.enter_context(claimed(run))
             # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
             run = read_again(run)
+            if has_taken_over(plan, run.journal) != taken_over:
+                raise carried_on(run, "undo")
             order = undo_order(plan, run.journal)
             if run.journal.state == WITHDRAWN:
                 return run.journal

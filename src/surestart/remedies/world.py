@@ -158,7 +158,11 @@ def as_identities(facts: Sequence[LinkFacts]) -> dict[str, Any]:
         name: {
             "checkpoint": stage["checkpoint"],
             "query_id": stage["query_id"],
-            "tables": {table: {"id": found["id"], "label": found["label"]} for table, found in stage["tables"].items()},
+            **{
+                kind: {name: {"id": found["id"], "label": found["label"]} for name, found in stage[kind].items()}
+                for kind in ("tables", "databases")
+                if kind in stage
+            },
         }
         for name, stage in as_world(facts).items()
     }

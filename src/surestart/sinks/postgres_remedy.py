@@ -20,7 +20,7 @@ from surestart.sinks.postgres_batch import LOCK_TIMEOUT
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_copy import Loaded, Staging
 from surestart.sinks.postgres_errors import UNCHANGED, explained
-from surestart.sinks.postgres_move import keep_reported_rows, upsert_rows
+from surestart.sinks.postgres_move import append_rows, keep_reported_rows, upsert_rows
 from surestart.sinks.postgres_once import (
     PREFIX,
     REMOVED,
@@ -53,8 +53,8 @@ class Removed:
 
 
 def remove_rows(removal: Removal, load: Load | None = None, check: Callable[[], object] = lambda: None) -> Removed:
-    """Only rows that stay are in the table, once, and what was removed is kept. load: fills the staging table with the
-    newest staying reading of every key that has a row to go. check: called right before, if it is not yet done."""
+    """Only rows that stay are in the table, once, and what was removed is kept. load: fills the staging table with what
+    comes in the place of rows that go. check: called right before, if it is not yet done."""
 
     def act(work: RemedyWork) -> Removed:
         if work.target is None:
@@ -173,7 +173,10 @@ def _remove(work: RemedyWork, target: Target, staging: tuple[Staging, tuple[Load
     table, loaded = staging
     execute(f"LOCK TABLE {table.sql} IN ACCESS EXCLUSIVE MODE")
     given = keep_reported_rows(work.connection, table, loaded)
-    put = upsert_rows(work.connection, table, target, removal.keys, removal.order, given)
+    if removal.keys:
+        put = upsert_rows(work.connection, table, target, removal.keys, removal.order, given)
+    else:
+        put = append_rows(work.connection, table, target)
     execute(f"DROP TABLE {table.sql}")
     return rows, put
 

@@ -2,6 +2,7 @@
 
 append    rows at or above their partition's mark are deleted
 upsert    a key whose row goes gets its newest staying reading back, from what the stage reads or writes beside
+beside    all rows are deleted, and those that were filled into the stage's Delta table beside take their place
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
+from surestart.remedies.beside import beside_of
 from surestart.remedies.chain import EVERY_ROW, GOOD, Link
-from surestart.remedies.database_facts import read_marks
+from surestart.remedies.database_facts import read_column_names, read_marks
 from surestart.remedies.database_loss import find_database_loss
 from surestart.remedies.journaling import again
-from surestart.remedies.kept import COLUMNS, removed_rows
+from surestart.remedies.kept import COLUMNS, read_at, removed_rows
 from surestart.remedies.next_command import plan_again, plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
@@ -37,13 +39,20 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """Only rows that stay are in the table. facts: what prune, the undo and a later start need to know of it."""
     link, sink = find_database(run, step)
     removal, load = _removal(run, step, link, sink), None
-    if removal.marks is not None and sink.mode == "upsert":
+    beside = step.arguments.get("beside")
+    if beside:
+        # A stage that never ran has no table yet.
+        sink.prepare(run.spark, run.environment)
+        rows = _rows_beside(run, sink, str(beside))
+        removal = _with_columns(removal, rows)
+        load = _loading(sink, rows, removal)
+    elif removal.marks is not None and sink.mode == "upsert":
         former = former_readings(run, link, sink)
         removal = _with_columns(removal, former)
         load = _loading(sink, former, removal)
 
     def check() -> None:
-        if step.stage == run.plan.stage:
+        if step.stage == run.plan.stage and not beside:
             kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
             refuse_new_loss(run, link, kept)
 
@@ -123,6 +132,14 @@ def former_readings(run: Running, link: Link, sink: PostgresSink) -> DataFrame:
         rows.join(F.broadcast(kept), ["source", "partition"]).where(F.col("offset") < F.col("below")).drop("below")
     )
     return newest_per_key(staying.join(moving, keys, "left_semi").select(*rows.columns), sink.keys, sink.order)
+
+
+def _rows_beside(run: Running, sink: PostgresSink, table: str) -> DataFrame:
+    """What was filled beside, at the version that was counted, with the columns that the database has."""
+    own, _ = beside_of(run)
+    rows = read_at(run.spark, own, table, int(run.facts("check")["beside"][table]))
+    known = read_column_names(sink)
+    return rows.select(*(column for column in rows.columns if column in known))
 
 
 def _all_readings(run: Running, link: Link) -> DataFrame:

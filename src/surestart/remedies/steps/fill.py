@@ -7,6 +7,8 @@ from typing import Any
 from surestart.failpoints import reach
 from surestart.remedies.beside import beside_of, drop_beside
 from surestart.remedies.chain import Link
+from surestart.remedies.journal import UNDOING, WITHDRAWN
+from surestart.remedies.journaling import carried_on, read_again
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 
@@ -28,7 +30,14 @@ def fill(run: Running, link: Link) -> int:
         run.say(f"  {progress.stage}, beside: batch {progress.batch}, {progress.rows:,} rows")
 
     # Through the gate like any other start: its claim keeps a second apply out, its checks see a damaged checkpoint.
-    return run_stage(run.spark, own, link.stage, on_progress=tell).rows
+    rows = run_stage(run.spark, own, link.stage, on_progress=tell).rows
+    reach("remedy.fill.ran")
+    now = read_again(run).journal
+    if now.state in (UNDOING, WITHDRAWN) or "drop" in now.done:
+        # Filled after another process of this plan had dropped it: nobody else would ever drop it again.
+        drop_beside(run)
+        raise carried_on(run, "undo" if now.state == UNDOING else "apply")
+    return rows
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:

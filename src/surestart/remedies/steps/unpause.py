@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs
+from surestart.remedies.jobs_back import start_jobs
+from surestart.remedies.journaling import read_again
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
-    before = run.journal.paused_jobs
+    # As it is now: another remedy of these stages may have paused them again, and then sets them back.
+    before = read_again(run).journal.paused_jobs
     if before is None:
         return {}
-    return resume_jobs(read_stopped_jobs(before), client=run.stopping.client, say=run.say).as_dict()
+    return start_jobs(run, before).as_dict()
