@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 
 def listening_addresses(pid: int) -> set[str]:
     """Addresses that a process listens on, as the kernel spells them."""
-    links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+    links = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        # A JVM opens and closes files all the time.
+        with suppress(FileNotFoundError):
+            links.append(str(path.readlink()))
     sockets = {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:[")}
     found = set()
     for table in ("tcp", "tcp6"):
