@@ -134,7 +134,7 @@ def test_a_client_shows_its_certificate_where_the_broker_wants_one(topic, tmp_pa
         with pytest.MonkeyPatch.context() as patch:
             for name, value in without.items():
                 patch.setenv(name, value)
-            with pytest.raises(CannotTell, match="bad certificate|certificate required"):
+            with pytest.raises(CannotTell, match=r"bad certificate|certificate required"):
                 read_kafka_evidence(broker.tls_bootstrap, topic, timeout_seconds=5)
         _run_and_look(broker.tls_bootstrap, {**without, **shown}, topic, tmp_path, key)
 
