@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.ask_kafka import ask_kafka
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.runner import StageFailed
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence
+from surestart.sources.kafka_loss import with_lost_positions
 
 PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
 
@@ -102,6 +105,28 @@ def test_a_reading_that_was_begun_without_a_batch_begins_at_its_own_note(
     client.delete_records(topic, {0: 6})
     (lost,) = ask_of(broker, topic, folder, topic_id(broker, topic))
     assert f"{topic}-0: 2 from 4" in lost.evidence
+
+
+def test_an_error_about_lost_records_says_which_partitions_lost_how_many(
+    broker, client: KafkaClient, topic: str, tmp_path: Path
+) -> None:
+    client.create(topic, 2)
+    client.produce(topic, payloads(20))
+    place = str(write_checkpoint(tmp_path / "ck", planned=1, committed=1, offset=json.dumps({topic: {"0": 2, "1": 2}})))
+    source, commands = KafkaSource(broker.bootstrap, topic), Commands("ingest", "prod")
+    error = StageFailed("stage 'ingest' stopped: x", meaning="Planned.", next="surestart explain X", code="X")
+    told = "Some data may have been lost because they are not available in Kafka any more; either"
+
+    assert with_lost_positions(error, "Connection refused", source, place, commands) is error
+    # By now the cluster has them all, as after a change of leader.
+    assert "has every record of the batch now" in with_lost_positions(error, told, source, place, commands).what
+    client.delete_records(topic, {0: 7})
+    counted = with_lost_positions(error, told, source, place, commands)
+    assert f"{topic}-0: 5 from 2" in counted.what
+    assert (type(counted), counted.code) == (StageFailed, "X")
+    assert counted.next == "surestart plan reset ingest -e prod -o plan.json"
+    silent = with_lost_positions(error, told, replace(source, bootstrap="127.0.0.1:1"), place, commands)
+    assert "how many records are concerned is not known: 127.0.0.1:1 was asked" in silent.what
 
 
 def test_a_new_partition_whose_first_records_were_deleted_refuses_the_start(

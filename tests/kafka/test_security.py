@@ -22,6 +22,7 @@ from surestart.sources import kafka_security
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence
 from surestart.sources.kafka_security import SecretPlace, Secrets, client_settings, kafka_options
+from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
 
 WRONG = "wrong-c4nary;pa55"
 SASL = {
@@ -39,9 +40,10 @@ def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, to
 
 
 def test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown(
-    spark, environment, broker, topic, monkeypatch
+    spark, environment, broker, client, topic, monkeypatch
 ):
     """The second guard alone: the session shows plans, as one that refuses the setting would."""
+    client.create(topic)
     for name, value in SASL.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("surestart.sources.kafka.hide_plans", lambda session: None)
@@ -79,6 +81,31 @@ def everything_said(error: BaseException | None) -> str:
     return own + everything_said(error.__cause__) + everything_said(error.__context__)
 
 
+@pytest.mark.parametrize("raised", [UsageError(f"no {CANARY}", meaning="m", next=CANARY, code="C"), ValueError(CANARY)])
+def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkeypatch):
+    for name, value in SASL.items():
+        monkeypatch.setenv(name, value)
+
+    def fail() -> None:
+        with SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):
+            try:
+                raise KeyError(CANARY)
+            except KeyError as cause:
+                raise raised from cause
+
+    error = error_of(fail)
+    assert CANARY not in everything_said(error)
+    assert isinstance(error, UsageError | Redacted)
+    assert "KeyError: '***'" in str(error.__cause__)
+    if isinstance(error, UsageError):
+        assert (error.what, error.meaning, error.next, error.code) == ("no ***", "m", "***", "C")
+    # An error without a secret, and one of a stage without any, is the very same.
+    plain = ValueError("nothing in it")
+    with pytest.raises(ValueError, match="nothing") as same, SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):
+        raise plain
+    assert same.value is plain
+
+
 def test_where_plans_cannot_be_hidden_nothing_is_read_with_secrets(spark, environment, broker, topic, monkeypatch):
     for name, value in SASL.items():
         monkeypatch.setenv(name, value)
@@ -88,9 +115,8 @@ def test_where_plans_cannot_be_hidden_nothing_is_read_with_secrets(spark, enviro
     with pytest.raises(Refused, match="cannot be set to 0") as refused:
         run_ungated(spark, environment, stage)
     assert refused.value.code == "KafkaPlansNotHidden"
-    monkeypatch.delenv("SURESTART_KAFKA_SASL_PASSWORD")
     for name in SASL:
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name)
     # Without secrets there is nothing to hide.
     stage.source.read_stream(spark, environment)
 
