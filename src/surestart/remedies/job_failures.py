@@ -24,9 +24,9 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
         return half_or(
             changed,
             CannotTell,
-            f"{doing}: it is not there any more: {failure}",
-            meaning="It was deleted or deployed anew under another id since the journal was written.",
-            next="databricks jobs list   # find the job that took its place, then plan again",
+            f"{doing}: one answer says that it is not there, another that it is: {failure}",
+            meaning="Whether it was deleted cannot be told, and so not whether it starts its stage again.",
+            next=f"databricks jobs get {job.job_id}   # once the answers agree, run the same command again",
             do_not="take it for stopped: runs of a deleted job go on.",
             code="JobNotFound",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from surestart.errors import SurestartError
 from surestart.failpoints import reach
 from surestart.remedies.beside import beside_of, drop_beside
 from surestart.remedies.chain import Link
@@ -29,15 +30,24 @@ def fill(run: Running, link: Link) -> int:
     def tell(progress: Any) -> None:
         run.say(f"  {progress.stage}, beside: batch {progress.batch}, {progress.rows:,} rows")
 
+    _refuse_ended(run)
     # Through the gate like any other start: its claim keeps a second apply out, its checks see a damaged checkpoint.
     rows = run_stage(run.spark, own, link.stage, on_progress=tell).rows
     reach("remedy.fill.ran")
+    try:
+        _refuse_ended(run)
+    except SurestartError:
+        # Filled after it was dropped: nobody else would ever drop it again.
+        drop_beside(run)
+        raise
+    return rows
+
+
+def _refuse_ended(run: Running) -> None:
+    """Another process of this plan may have come to its end, or taken it back, and dropped what is beside."""
     now = read_again(run).journal
     if now.state in (UNDOING, WITHDRAWN) or "drop" in now.done:
-        # Filled after another process of this plan had dropped it: nobody else would ever drop it again.
-        drop_beside(run)
         raise carried_on(run, "undo" if now.state == UNDOING else "apply")
-    return rows
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
