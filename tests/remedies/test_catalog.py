@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,14 +25,16 @@ SCHEMA = "remedies_by_name"
 
 @pytest.fixture
 def cataloged(spark: Any, stood: Environment, classic_only: None) -> Iterator[Environment]:
-    """The same tables and checkpoints, by name."""
+    """The same tables and checkpoints, by name; their history begins anew."""
     given = {"catalog": "spark_catalog", "schema": SCHEMA, "landing": stood.landing}
     environment = environment_from_settings(
         "local", "sensor", {**given, "checkpoint_root": stood.checkpoint_root}, environ={}
     )
     spark.sql(f"CREATE SCHEMA {SCHEMA}")
-    for place in sorted((Path(stood.root) / "tables").iterdir()):
-        spark.sql(f"CREATE TABLE {environment.table(place.name).sql} USING delta LOCATION '{place}'")
+    # Not the history: it says that the stages read and wrote paths.
+    for name in TABLES:
+        place = stood.table(name).path
+        spark.sql(f"CREATE TABLE {environment.table(name).sql} USING delta LOCATION '{place}'")
     yield environment
     spark.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
 
