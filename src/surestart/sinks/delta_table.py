@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
@@ -57,6 +58,18 @@ def create_table(
             do_not="delete what is there unless you know whose it is.",
             code="TableNotCreated",
         ) from problem
+
+
+def create_in_catalog(
+    spark: SparkSession, table: Table, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> None:
+    """The table is there before its first append, where it has a name: Delta keeps no note with an append that makes
+    the table (saveAsTable, Delta 4.4), and whoever reads the notes would not see the first one."""
+    if table.path or read_columns(spark, table) is not None:
+        return
+    kinds = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    values = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table.sql} ({kinds}) USING delta TBLPROPERTIES ({values})").collect()
 
 
 def read_columns(spark: SparkSession, table: Table) -> dict[str, str] | None:
