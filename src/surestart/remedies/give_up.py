@@ -40,12 +40,19 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
 
 
 def _is_untouched(run: Running, step: Step) -> bool:
-    if run.journal.undone - set(KINDS) or step.kind not in CONTENT:
+    if step.kind not in CONTENT or any(_brought_back(run, one) for one in run.plan.steps):
         return False
     _, output = find_output(run, step)
     return not any(
         find_commit(run.spark, output.table, run.digest, f"{mine}:{step.id}") is not None for mine in ("marker", "undo")
     )
+
+
+def _brought_back(run: Running, step: Step) -> bool:
+    """Of a table whose step was never done there was nothing to bring back."""
+    if step.id not in run.journal.undone or step.kind in KINDS:
+        return False
+    return step.kind not in CONTENT or step.id in run.journal.done or bool(run.journal.undo_facts(step.id))
 
 
 def _former_state(run: Running) -> str:

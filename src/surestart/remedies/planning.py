@@ -190,7 +190,7 @@ def _steps(
 
 
 def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> tuple[int | None, int, int]:
-    """Rows that go, and the files that they lie in with their bytes: these are removed, or written again without them."""
+    """Rows that go, and the files that they lie in with their bytes: these are removed, or written again without."""
     from pyspark.sql import functions as F
 
     if not table.exists:

@@ -153,7 +153,7 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
-        if step.kind in CONTENT and step.id in run.journal.done:
+        if step.kind in CONTENT:
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
