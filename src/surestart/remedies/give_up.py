@@ -25,6 +25,8 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
         # Whatever keeps the table from being asked: then nobody knows, and the undo stays open.
         return stopped(run, f"{step.what} ({explained(second).what})", problem, "undo")
     former = _former_state(run)
+    if (not untouched or not former) and isinstance(problem, SurestartError) and problem.code == "SourceLostRows":
+        return problem  # It names the number that the same command goes on with.
     if not untouched or not former:
         return stopped(run, step.what, problem, "undo")
     run = set_jobs_back(enter(run, former, "", ""))
