@@ -91,7 +91,7 @@ def remedy(
     from surestart.remedies.chain import read_chain
     from surestart.remedies.undo import undo_remedy
 
-    chain = read_chain(environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan))
+    chain = read_chain(environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan, "the same cells"))
     # Whoever pasted the digest, with the stage and the remedy that belong to it, has named what is changed.
     if mode == "undo":
         accepted = read_options(wanted, stage, settings.get("options", "")).accept_loss

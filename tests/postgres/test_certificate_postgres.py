@@ -1,4 +1,4 @@
-"""The certificate's last hop: PostgreSQL holds the rows of gold, by key and order."""
+"""The certificate's last hop: PostgreSQL holds the rows of gold, column by column."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ def test_each_difference_from_gold_is_counted(spark: Any, database: Database, tm
     database.execute(f"DELETE FROM sensor_gold WHERE {key.format(0)}")
     database.execute(f"UPDATE sensor_gold SET revision = revision + 1 WHERE {key.format(3)}")
     database.execute("UPDATE sensor_gold SET sensor_id = 'nobody''s: 1' WHERE " + key.format(7))
+    database.execute(
+        "UPDATE sensor_gold SET temperature = temperature + 1e-9 WHERE (sensor_id, reading_time) = (SELECT sensor_id,"
+        " reading_time FROM sensor_gold WHERE temperature IS NOT NULL AND sensor_id NOT LIKE 'nobody%' ORDER BY 1, 2"
+        " OFFSET 11 LIMIT 1)"
+    )
 
     found = certify(spark, environment, chain)
     assert dict(found.faults) == {
         "merge-gold database: lost": 2,
-        "merge-gold database: wrong": 1,
+        "merge-gold database: wrong": 2,
         "merge-gold database: from nowhere": 1,
     }
 

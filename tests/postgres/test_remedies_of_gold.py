@@ -21,6 +21,7 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.remedies.apply import ALREADY, Applied, apply_plan
+from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.journal import read_journals
 from surestart.remedies.plan import Plan
@@ -220,6 +221,12 @@ def test_a_stage_that_writes_to_postgres_only_is_reset_and_undone(
     assert database.rows("SELECT * FROM readings") == before
     run_stage(spark, environment, to_postgres())
     assert database.rows("SELECT * FROM readings") == after
+
+    counted_now = [one for one in certify(spark, environment, chain).stages if one.stage == "to-postgres"]
+    assert [(one.counts.rows, one.counts.faults, one.problem) for one in counted_now] == [(sum(after.values()), {}, "")]
+    database.execute('UPDATE readings SET humidity = 1.5 WHERE "offset" = 7')
+    wrong = next(one for one in certify(spark, environment, chain).stages if one.stage == "to-postgres").counts.wrong
+    assert wrong == sum(count for row, count in after.items() if row[11] == 7 and row[7] != 1.5)
 
     # What the source has no more is not removed unseen.
     spark.sql(f"DELETE FROM {environment.table('sensor_readings_deserialized').sql} WHERE offset = 7")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.errors import Refused, SurestartError, UsageError
+from surestart.errors import Refused, StoppedHalfway, SurestartError, UsageError
 from surestart.gate.start_gate import open_gate
 from surestart.remedies.apply import ALREADY, apply_plan
 from surestart.remedies.journal import BEGUN, Entry, append_entry, now
@@ -95,3 +96,20 @@ def test_an_edited_plan_and_one_of_another_place_are_refused(spark: Any, stood: 
     stranger = replace(plan, world={**plan.world, "merge-gold": {**plan.world["merge-gold"], "query_id": "x"}})
     with pytest.raises(SurestartError, match="the plan is stale"):
         apply(spark, stood, stranger)
+
+
+def test_a_file_system_that_fails_leaves_the_plan_half_way_with_a_next_command(spark: Any, stood: Environment) -> None:
+    before = contents(spark, stood)
+    plan = reset(spark, stood, "merge-gold")
+    # A file where retired checkpoints are to lie.
+    blocking = Path(stood.checkpoint_root) / "_retired"
+    blocking.write_text("")
+    with pytest.raises(StoppedHalfway, match="move the checkpoint of sensor-merge-gold aside") as stopped:
+        apply(spark, stood, plan)
+    assert f"surestart apply {plan.digest[:12]} -e local --root {stood.root}" in stopped.value.next
+    with pytest.raises(StoppedHalfway) as stopped:
+        undo(spark, stood, plan)
+    assert stopped.value.next.startswith(f"surestart undo {plan.digest[:12]}")
+    blocking.unlink()
+    undo(spark, stood, plan)
+    assert contents(spark, stood) == before

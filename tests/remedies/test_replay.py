@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,24 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.errors import Refused, UsageError
+from surestart.errors import Refused, StoppedHalfway, UsageError
+from surestart.remedies.apply import apply_plan
+from surestart.remedies.journal import read_journals
+from surestart.remedies.plan import Effect, Plan
 from surestart.remedies.plan_replay import From
 from surestart.runner import run_stage
-from tests.remedies.remedy import SETTINGS, apply, assert_exact, contents, land_more, replay, reset, run_stages, undo
+from tests.remedies.remedy import (
+    SETTINGS,
+    apply,
+    assert_exact,
+    chain_of,
+    contents,
+    land_more,
+    replay,
+    reset,
+    run_stages,
+    undo,
+)
 
 
 def removed(plan: Any) -> dict[str, int]:
@@ -108,14 +123,44 @@ def test_rows_that_the_source_has_no_more_are_kept_and_the_others_come_again(spa
 
 
 @pytest.mark.chaos
-def test_a_file_that_goes_after_the_plan_stops_the_apply_before_its_rows_go(spark: Any, stood: Environment) -> None:
+def test_a_file_that_goes_after_the_look_stops_the_apply_before_its_rows_go(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "raw-ingest")
     raw = contents(spark, stood)["sensor_raw"]
-    sorted(Path(stood.landing).iterdir())[0].unlink()
-    with pytest.raises(Exception, match="10 rows would be lost for ever, 0 when this was planned"):
-        apply(spark, stood, plan)
+
+    def confirm(plan: Plan) -> str:
+        sorted(Path(stood.landing).iterdir())[0].unlink()
+        return plan.target
+
+    with pytest.raises(StoppedHalfway, match="10 rows would be lost for ever, 0 when this was planned"):
+        apply_plan(spark, stood, chain_of(stood), plan, confirm)
     assert contents(spark, stood)["sensor_raw"] == raw
     undo(spark, stood, plan)
+
+
+def test_a_file_that_goes_after_the_plan_is_noticed_before_anything_is_begun(spark: Any, stood: Environment) -> None:
+    plan = reset(spark, stood, "raw-ingest")
+    before = contents(spark, stood)
+    sorted(Path(stood.landing).iterdir())[0].unlink()
+    with pytest.raises(Refused, match="10 rows would be lost for ever, 0 when this was planned") as refused:
+        apply(spark, stood, plan)
+    assert refused.value.next.startswith("surestart plan reset raw-ingest")
+    assert (read_journals(stood), contents(spark, stood)) == ((), before)
+
+
+@pytest.mark.chaos
+def test_an_undo_counts_rows_of_a_former_gap_that_are_gone_from_the_source(spark: Any, stood: Environment) -> None:
+    raw = stood.table("sensor_raw")
+    file = sorted(Path(stood.landing).iterdir())[0]
+    spark.sql(f"DELETE FROM {raw.sql} WHERE source = 'file:{file}' AND offset IN (3, 4)")
+    plan = reset(spark, stood, "raw-ingest")
+    apply(spark, stood, plan)
+    run_stages(spark, stood)
+    file.unlink()
+    before = contents(spark, stood)
+    # They lie below the highest offset that the former table had of that file.
+    with pytest.raises(Refused, match="2 rows that arrived since would be lost for ever"):
+        undo(spark, stood, plan)
+    assert contents(spark, stood) == before
 
 
 def test_a_replay_without_a_beginning_is_refused_while_the_checkpoint_stands(spark: Any, stood: Environment) -> None:
@@ -123,6 +168,56 @@ def test_a_replay_without_a_beginning_is_refused_while_the_checkpoint_stands(spa
         replay(spark, stood, "raw-ingest", From())
     with pytest.raises(UsageError, match="batch 99 is not in"):
         replay(spark, stood, "raw-ingest", From(batch=99))
+
+
+def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_out(
+    spark: Any, stood: Environment
+) -> None:
+    files = [f"file:{path}" for path in sorted(Path(stood.landing).iterdir())]
+    plan = replay(spark, stood, "raw-ingest", From(output=True))
+    begins, missing = plan.statements[1:3]
+    assert f"{files[0]}:0 at 10, {files[1]}:0 at 10" in begins
+    assert missing == "0 rows of the output lie at or above there, and none below is missing in it."
+    spark.sql(f"DELETE FROM {stood.table('sensor_raw').sql} WHERE source = '{files[0]}' AND offset IN (0, 4, 9)")
+    plan = replay(spark, stood, "raw-ingest", From(output=True))
+    begins, missing = plan.statements[1:3]
+    assert f"{files[0]}:0 at 9" in begins
+    # The first and the fifth line; the last one is read again.
+    assert "2 offsets below, of 1 partitions or files, are not in it" in missing
+    assert "surestart plan backfill raw-ingest -e local --root" in missing
+
+
+def test_a_plan_says_which_part_it_removes_and_in_how_many_batches_it_comes_again(
+    spark: Any, stood: Environment
+) -> None:
+    def said(plan: Plan) -> tuple[Effect, str]:
+        effect = next(one for one in plan.effects if one.target == "sensor_raw")
+        return effect, next(line for line in plan.statements if line.startswith("sensor-raw-ingest: about"))
+
+    whole, all_of_it = said(reset(spark, stood, "raw-ingest"))
+    part, a_third = said(replay(spark, stood, "raw-ingest", From(batch=2)))
+    assert (whole.rows, part.rows) == (60, 20)
+    assert 0 < (part.files or 0) < (whole.files or 0)
+    assert 0 < (part.size or 0) < (whole.size or 0)
+    assert " for 60 rows in 3 batches" in all_of_it
+    assert " for 20 rows in 1 batch," in a_third
+    moved = next(step.what for step in reset(spark, stood, "raw-ingest").steps if step.id == "retire:raw-ingest")
+    assert "aside: 3 batches, " in moved
+
+
+def test_a_replay_that_would_read_nothing_again_is_refused(spark: Any, stood: Environment) -> None:
+    file = f"file:{sorted(Path(stood.landing).iterdir())[2]}"
+    late = int(datetime.now(UTC).timestamp() * 1000) + 60_000
+    for begin, said in (
+        (From(positions={"file:/elsewhere.jsonl": {"0": 4}}), "has no row of file:/elsewhere.jsonl partition 0"),
+        (From(positions={file: {"0": 4, "1": 0}}), "partition 1"),
+        (From(positions={file: {"0": 10}}), "ends before each of the offsets"),
+        (From(time=late), "no batch of sensor-raw-ingest was written at"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            replay(spark, stood, "raw-ingest", begin)
+    with pytest.raises(UsageError, match="no batch of sensor-merge-gold was written at"):
+        replay(spark, stood, "merge-gold", From(time=late))
 
 
 def test_planning_changes_nothing(spark: Any, stood: Environment) -> None:

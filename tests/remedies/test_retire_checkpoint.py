@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,3 +214,23 @@ def test_what_the_origin_has_no_longer_is_set_aside_and_not_retired(environment:
 
     assert read_manifest(since) == left
     assert (since.with_name(f"{since.name}.strays") / "commits/0").is_file()
+
+
+def test_a_copy_is_on_the_disk_before_its_original_goes(environment: Environment, monkeypatch: Any) -> None:
+    here, aside, _ = places(environment)
+    before = fill(here)
+    synced: dict[Path, int] = {}
+    really = os.fsync
+
+    def noting(descriptor: int) -> None:
+        really(descriptor)
+        synced[Path(f"/proc/self/fd/{descriptor}").readlink()] = len(read_manifest(here).files)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    away(environment, before.digest)
+
+    wanted = {aside / name for name in before.files} | {aside, aside / "offsets", aside.parent}
+    wanted |= {aside.with_name(aside.name + ".complete.new")}
+    assert set(synced) >= wanted
+    # The original was whole at each of them.
+    assert set(synced.values()) == {len(before.files)}

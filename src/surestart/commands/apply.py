@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from surestart.commands.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, EXIT_FINE, UsageError
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,15 +47,16 @@ def run(args: argparse.Namespace) -> int:
     sys.stderr.write("starting Spark\n")
     spark = session("surestart apply")
     plan = plan or find_begun(spark, environment, args.plan)
-    chain = read_chain(environment, build_stages(pipeline, settings, plan))
-    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm), say, stopping(args))
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    command = f"surestart apply {shlex.quote(args.plan)}{options}"
+    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm, command), say, stopping(args))
     certificate = done.certificate
     exact = certificate is None or bool(certificate.get("exact"))
     if args.json:
         body = {"schema_version": 1, "digest": plan.digest, "outcome": done.outcome, "certificate": certificate}
         sys.stdout.write(json.dumps(body, indent=2) + "\n")
-        return EXIT_FINE if exact else EXIT_FINDINGS
-    options = f" -e {environment.name} {given_options(args)}".rstrip()
+        return exit_code(certificate)
     first = "was applied before; nothing was done" if done.outcome == ALREADY else "is applied"
     sys.stdout.write(f"\n{plan.remedy} of {plan.target} {first} (digest {plan.digest[:12]}).\n")
     if certificate is not None:
@@ -64,17 +66,24 @@ def run(args: argparse.Namespace) -> int:
     if plan.undo:
         sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
     sys.stdout.write(f"Next: surestart {'status' if exact else 'verify'}{options}\n")
-    return EXIT_FINE if exact else EXIT_FINDINGS
+    return exit_code(certificate)
 
 
-def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan):  # type: ignore[no-untyped-def]
+def exit_code(certificate: Mapping[str, Any] | None) -> int:
+    """Of a remedy that is applied; the certificate is that of its last step, if it counts."""
+    if certificate is None or certificate.get("exact"):
+        return EXIT_FINE
+    return EXIT_CANNOT_TELL if certificate.get("verdict") == "cannot tell" else EXIT_FINDINGS
+
+
+def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan, command: str):  # type: ignore[no-untyped-def]
     """With the settings that the plan was made with; a setting given now must agree with them."""
     for key, value in settings.items():
         if key in plan.settings and plan.settings[key] != value:
             raise UsageError(
                 f"--set {key}={value!r} was given, the plan was made with {plan.settings[key]!r}",
                 meaning="The stages would not be those that were planned for. Nothing was changed.",
-                next="surestart apply plan.json  # without that setting",
+                next=f"{command}  # without that setting",
             )
     return pipeline.build_stages({**plan.settings, **settings})
 
@@ -85,8 +94,10 @@ def find_begun(spark: SparkSession, environment: Environment, digest: str) -> Pl
     return find_applied(spark, environment, digest)
 
 
-def confirming(given: str | None) -> Callable[[Plan], str]:
-    def ask(plan: Plan) -> str:
+def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
+    """Asks for the target's name, where nobody has given it. command: this call, to be made again."""
+
+    def read(plan: Plan) -> str:
         if given is not None:
             return given
         if not sys.stdin.isatty():
@@ -94,6 +105,17 @@ def confirming(given: str | None) -> Callable[[Plan], str]:
         sys.stderr.write(f"Type {plan.target} to go on: ")
         sys.stderr.flush()
         return sys.stdin.readline()
+
+    def ask(plan: Plan) -> str:
+        typed = read(plan).strip()
+        if typed != plan.target:
+            raise UsageError(
+                f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
+                meaning="The name of what is changed has to be typed. Nothing was changed.",
+                next=f"{command} --confirm {plan.target}",
+                code="NotConfirmed",
+            )
+        return typed
 
     return ask
 

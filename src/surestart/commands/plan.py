@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "a remedy is for one stage; those below it follow",
             meaning="Nothing was planned.",
-            next=f"surestart plan {args.remedy} {stages[0].name} -o plan.json",
+            next=f"surestart plan {args.remedy} {stages[0].name} {_place(args)} -o plan.json",
         )
     check_output(args.output)
     check_output(args.html)
@@ -130,21 +132,37 @@ def check_options(args: argparse.Namespace) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is for {' and '.join(remedies)}, not for {args.remedy}",
                 meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
-                next=f"surestart plan {args.remedy} {args.stage} -o plan.json",
+                next=f"surestart plan {args.remedy} {args.stage} {_place(args)} -o plan.json",
             )
     if args.beside and args.jobs:
         raise UsageError(
             "--jobs cannot be given with --beside: the stages run while the new tables are filled",
             meaning="Stop them when apply asks for it. Nothing was planned.",
-            next=f"surestart plan reset {args.stage} --beside -o plan.json",
+            next=f"surestart plan reset {args.stage} --beside {_place(args)} -o plan.json",
         )
     begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
     if len([one for one in begins if one is not None]) > 1:
         raise UsageError(
             "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
-            next=f"surestart plan replay {args.stage} --from-batch 0 -o plan.json",
+            next=f"surestart plan replay {args.stage} --from-batch 0 {_place(args)} -o plan.json",
         )
+
+
+def _place(args: argparse.Namespace) -> str:
+    return f"-e {args.env or os.environ.get('SURESTART_ENV') or 'local'} {given_options(args)}".rstrip()
+
+
+def typed_options(args: argparse.Namespace) -> str:
+    """What was asked for, as it would be typed again. A loss has to be named anew: it may be another one by then."""
+    words = []
+    for name in _BELONGS:
+        value, option = getattr(args, name), f"--{name.replace('_', '-')}"
+        if name == "accept_loss" or value is None or value is False or value == []:
+            continue
+        values = value if isinstance(value, list) else [value]
+        words += [option] if value is True else [f"{option} {shlex.quote(str(one))}" for one in values]
+    return " ".join(words)
 
 
 def make_plan(
@@ -174,6 +192,7 @@ def _make_plan(
         accept_loss=args.accept_loss,
         keep_lost=args.keep_lost,
         run=not args.no_run,
+        options=typed_options(args),
     )
     if args.remedy == "resume":
         from surestart.remedies.plan_resume import plan_resume
@@ -256,4 +275,6 @@ def next_command(plan: Plan, args: argparse.Namespace, environment: Environment)
         return f"surestart run {plan.stage}{options}"
     if args.output:
         return f"surestart apply {args.output}{options}"
-    return f"surestart plan {plan.remedy} {plan.stage}{options} … -o plan.json  # the same, kept"
+    loss = f" --accept-loss {plan.accepted_loss}" if plan.accepted_loss else ""
+    given = f" {plan.options}" if plan.options else ""
+    return f"surestart plan {plan.remedy} {plan.stage}{given}{loss}{options} -o plan.json  # the same, kept"

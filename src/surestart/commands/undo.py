@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -32,9 +33,11 @@ def run(args: argparse.Namespace) -> int:
     sys.stderr.write("starting Spark\n")
     spark = session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
-    chain = read_chain(environment, build_stages(pipeline, settings, plan))
-    undo_remedy(spark, environment, chain, plan, confirming(args.confirm), say, args.accept_loss, stopping(args))
     options = f" -e {environment.name} {given_options(args)}".rstrip()
+    command = f"surestart undo {shlex.quote(args.plan)}{options}"
+    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    confirm = confirming(args.confirm, command)
+    undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))
     if plan.remedy == "backfill":
         sys.stdout.write(
             f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "

@@ -61,11 +61,11 @@ class DeltaLog:
 
     @property
     def log_retention(self) -> int:
-        return duration(self.properties.get("delta.logRetentionDuration", "")) or 30 * _DAY
+        return log_retention(self.properties)
 
     @property
     def deleted_file_retention(self) -> int:
-        return duration(self.properties.get("delta.deletedFileRetentionDuration", "")) or 7 * _DAY
+        return deleted_file_retention(self.properties)
 
     def transaction(self, app_id: str, now: int) -> Transaction | None:
         """What Delta would know at that time: an entry past its retention is forgotten, and so is one without a time
@@ -186,6 +186,18 @@ def read_history(
             # Deleted by Delta's clean-up since the listing: everything before it is gone as well.
             commits.clear()
     return tuple(commits)
+
+
+def log_retention(properties: Mapping[str, str]) -> int:
+    """How long Delta keeps a commit: behind that a former version cannot be told any more. Delta's default: 30 days."""
+    found = duration(properties.get("delta.logRetentionDuration", ""))
+    return 30 * _DAY if found is None else found
+
+
+def deleted_file_retention(properties: Mapping[str, str]) -> int:
+    """How long a VACUUM leaves removed files alone. 0 is a choice that people make. Delta's default: 7 days."""
+    found = duration(properties.get("delta.deletedFileRetentionDuration", ""))
+    return 7 * _DAY if found is None else found
 
 
 def duration(text: str) -> int | None:

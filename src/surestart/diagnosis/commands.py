@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Commands:
-    """options: what else this call was given and the next one needs (--root, --set, --pipeline), quoted already."""
+    """options: what else this call was given and the next one needs (--root, --set, --pipeline), quoted already.
+    of_a_remedy: whoever reads it is not starting the stage, and must not be told to."""
 
     stage: str
     environment: str = ""
     options: str = ""
+    of_a_remedy: bool = False
 
     def plan(self, remedy: str) -> str:
         # Where to begin again is computed from the output: the checkpoint that a finding is about cannot be asked.
@@ -21,6 +23,11 @@ class Commands:
 
     def run(self) -> str:
         return f"surestart run {shlex.quote(self.stage)}{self._environment}"
+
+    def accept(self, code: str) -> str:
+        if self.of_a_remedy:
+            return f"{self.history()}  # end that driver; once it is gone, the same command again"
+        return f"{self.run()} --accept {code}"
 
     def doctor(self) -> str:
         return f"surestart doctor {shlex.quote(self.stage)}{self._environment}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.deltalog import HistoryEvidence, history_evidence
 from surestart.deltalog.commit import Commit, FileChanges, texts
-from surestart.deltalog.log import duration
+from surestart.deltalog.log import log_retention
 from surestart.diagnosis.sink_evidence import (
     HISTORY,
     SinkEvidence,
@@ -27,7 +27,6 @@ from surestart.diagnosis.source_evidence import DeltaSourceEvidence
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DAY = 86_400_000
 _MISSING = {"TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
 _MISSING |= {"DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION"}
 _REMOVING = ("numRemovedFiles", "numTargetFilesRemoved")
@@ -82,7 +81,7 @@ def _source(spark: SparkSession, source: SourceDeclaration) -> DeltaSourceEviden
         table_id=str(detail.get("id") or ""),
         latest_version=history.commits[-1].version if history.commits else -1,
         earliest_commit=history.commits[0].version if history.commits else 0,
-        log_retention=duration(properties.get("delta.logRetentionDuration", "")) or 30 * _DAY,
+        log_retention=log_retention(properties),
         pending=tuple(_with_changes(commit) for commit in history.commits),
     )
 

@@ -48,12 +48,16 @@ def describe_run(spark: SparkSession, environment: Environment, stage: Stage) ->
 def options_of(environment: Environment) -> str:
     """What a command needs beside --env to speak of the same place."""
     if not environment.root:
-        return f"--set catalog={shlex.quote(environment.catalog)} --set schema={shlex.quote(environment.schema)}"
-    usual = environment_from_settings(environment.name, environment.pipeline, {}, environ={"SURESTART_ROOT": "/-"})
-    own = str(Path.cwd() / ".surestart" / environment.name)
-    parts = [] if environment.root == own else [f"--root {shlex.quote(environment.root)}"]
-    if environment.checkpoint_root != usual.checkpoint_root.replace("/-", environment.root, 1):
-        parts.append(f"--set checkpoint_root={shlex.quote(environment.checkpoint_root)}")
+        place = {"catalog": environment.catalog, "schema": environment.schema}
+        parts = [f"--set {key}={shlex.quote(value)}" for key, value in place.items()]
+    else:
+        place = {"root": environment.root}
+        own = str(Path.cwd() / ".surestart" / environment.name)
+        parts = [] if environment.root == own else [f"--root {shlex.quote(environment.root)}"]
+    usual = environment_from_settings(environment.name, environment.pipeline, place, environ={})
+    for key in ("checkpoint_root", "landing"):
+        if getattr(environment, key) != getattr(usual, key):
+            parts.append(f"--set {key}={shlex.quote(getattr(environment, key))}")
     return " ".join(parts)
 
 

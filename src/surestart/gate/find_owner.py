@@ -155,7 +155,7 @@ def _follow(
             f"told: {state.why}; {_last_batch(last)}",
             meaning="Two drivers on one checkpoint replay the same batch at the same time. "
             "A silent owner is taken for dead after 15 minutes without a new batch.",
-            next=f"{commands.run()} --accept {OWNER_UNKNOWN}",
+            next=commands.accept(OWNER_UNKNOWN),
             do_not="accept it before you have looked at that driver.",
             code=OWNER_UNKNOWN,
         )
@@ -182,7 +182,7 @@ def _paused(owner: RunRecord, state: OwnerState, commands: Commands) -> Surestar
     return CannotTell(
         f"{owner.query} is held by a paused owner: {describe_owner(owner)} ({state.why}); {_last_batch(owner)}",
         meaning=f"It is alive and may go on at any time. {_HARMLESS}",
-        next=f"{commands.run()} --accept {OWNER_PAUSED}",
+        next=commands.accept(OWNER_PAUSED),
         do_not="accept it while somebody is debugging that process.",
         code=OWNER_PAUSED,
     )

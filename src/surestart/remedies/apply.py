@@ -22,6 +22,7 @@ from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE, BesideNotExact
 from surestart.remedies.chain import Chain
+from surestart.remedies.check_plan import check_names, check_touched
 from surestart.remedies.claiming import begin_alone, claimed
 from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
@@ -37,10 +38,12 @@ from surestart.remedies.journal import (
     read_journals,
 )
 from surestart.remedies.journaling import carried_on, enter_done, stopped
+from surestart.remedies.next_command import named, plan_again
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
 from surestart.remedies.stand_still import set_jobs_back, stand_still
+from surestart.remedies.steps.clear import refuse_loss_since
 from surestart.remedies.world import check_world
 
 if TYPE_CHECKING:
@@ -80,13 +83,16 @@ def apply_plan(
             code="NothingToApply",
         )
     check_steps(plan)
+    check_names(plan, chain, environment)
     journal = look_up(spark, environment, plan)
     run = Running(spark, environment, chain, plan, journal or Journal(()), say, stopping or Stopping())
     if journal is not None and journal.state == FINISHED:
         # An undo that was given up may have died before it had started the jobs again.
         return Applied(ALREADY, set_jobs_back(run).journal, journal.facts("certify") or None)
     if journal is None:
+        check_touched(plan, chain, environment)
         check_world(spark, chain, plan)
+        refuse_loss_since(run)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
     if journal is None or journal.state in (FILLING, BEGUN):
@@ -160,7 +166,7 @@ def _do(run: Running, steps: list[Step]) -> Running:
         module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
         try:
             facts = module.apply_step(run, step)
-        except SurestartError as problem:
+        except Exception as problem:
             if step.kind == CHECK:
                 let_stages_run(run)
             if isinstance(problem, BesideNotExact):
@@ -181,7 +187,7 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
         raise UsageError(
             f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
             meaning="The name of what is changed has to be typed. Nothing was changed.",
-            next=f"surestart apply plan.json --confirm {plan.target}",
+            next=f"surestart apply plan.json {named(Environment(**plan.environment))} --confirm {plan.target}",
             code="NotConfirmed",
         )
 
@@ -191,8 +197,8 @@ def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
     return Refused(
         f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
         meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
-        next=f"surestart undo {plan.digest[:12]}"
+        next=f"surestart undo {plan.digest[:12]} {named(Environment(**plan.environment))}"
         if half
-        else f"surestart plan {plan.remedy} {plan.stage} -o plan.json",
+        else plan_again(plan),
         code="PlanWithdrawn",
     )

@@ -156,7 +156,7 @@ def _count_link(
         counts.append(_known(reached, lambda known: _count_table(spark, link, given, known, rows)))
     for output, pinned in keyed:
         counts.append(_known(reached, partial(_count_keys, spark, link, given, output, pinned)))
-    return [*counts, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])]
+    return [*counts, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs], given)]
 
 
 def _told_to_start_later(link: Link) -> TableReach | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
+from surestart.remedies.next_command import named
 from surestart.sinks.both import Both
 from surestart.sinks.delta_append import DeltaAppend
 from surestart.sinks.delta_merge import DeltaMerge
@@ -116,7 +117,7 @@ def _outputs(environment: Environment, stage: str, sink: object) -> tuple[tuple[
     raise Refused(
         f"stage {stage!r} writes to a {type(sink).__name__}, which no remedy knows",
         meaning="A remedy removes rows by their position; for this sink nobody has said how. Nothing was planned.",
-        next=f"surestart doctor {stage}",
+        next=f"surestart doctor {stage} {named(environment)}",
         do_not="delete the checkpoint instead: what the sink holds would be written again.",
         code="SinkWithoutRemedy",
     )

@@ -28,7 +28,7 @@ def claimed(run: Running) -> Iterator[None]:
     try:
         for name in run.plan.touched if run.plan.remedy != "backfill" else ():
             record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
-            commands = Commands(name, run.environment.name, options_of(run.environment))
+            commands = Commands(name, run.environment.name, options_of(run.environment), of_a_remedy=True)
             if folder is None:
                 refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
                 continue
@@ -67,7 +67,7 @@ def refuse_new_owners(run: Running) -> None:
         return
     for name in run.plan.touched:
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
-        commands = Commands(name, run.environment.name, options_of(run.environment))
+        commands = Commands(name, run.environment.name, options_of(run.environment), of_a_remedy=True)
         refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
 
 

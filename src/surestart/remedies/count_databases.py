@@ -1,4 +1,5 @@
-"""A stage's PostgreSQL tables against the Delta table that the same stage writes: the same rows, by keys and order.
+"""A stage's PostgreSQL tables against the Delta table that the same stage writes: the same rows, column by column.
+Where the stage writes none: against what its transform makes of the table that it reads, as far as it has read it.
 
 A batch reaches Delta first. So while one is in flight, or was planned while the two were read, what differs may be that
 batch: nobody can tell, and it is not counted as lost.
@@ -14,25 +15,36 @@ from surestart.errors import SurestartError
 from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.counts import DATABASE, Counts, StageCount
 from surestart.remedies.database_rows import FoundRows, count_database
-from surestart.remedies.pinned import Pinned, read_pinned
-from surestart.remedies.reach import Reach, read_reach
+from surestart.remedies.pinned import Pinned, read_pinned, read_version
+from surestart.remedies.reach import NOTHING, UNKNOWN, UP_TO, Reach, reach_in_table, read_reach
+from surestart.sinks.delta_merge import newest_per_key
 from surestart.sinks.postgres import PostgresSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def count_databases(spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinned]) -> list[StageCount]:
-    return [_count(spark, link, reach, outputs, sink) for sink in link.databases]
+_NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that this one could be compared with"
 
 
-def _count(spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinned], sink: PostgresSink) -> StageCount:
-    mirrored = outputs[0] if len(outputs) == 1 else None
-    rows = read_pinned(spark, mirrored) if mirrored else None
-    if rows is None:
-        found = FoundRows(Counts(), problem="the stage writes no Delta table that this one could be compared with")
-    else:
-        found = _ask(sink, rows)
+def count_databases(
+    spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinned], given: Pinned | None = None
+) -> list[StageCount]:
+    """given: the table that the stage reads."""
+    return [_count(spark, link, reach, outputs, given, sink) for sink in link.databases]
+
+
+def _count(
+    spark: SparkSession,
+    link: Link,
+    reach: Reach,
+    outputs: Sequence[Pinned],
+    given: Pinned | None,
+    sink: PostgresSink,
+) -> StageCount:
+    mirrored = outputs[0] if len(outputs) == 1 else given if not outputs else None
+    rows, problem = _expected(spark, link, reach, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
+    found = FoundRows(Counts(), problem=problem) if rows is None else _ask(sink, rows)
     moved = reach.in_flight or bool(reach.problem) or read_reach(link.checkpoint).planned != reach.planned
     return StageCount(
         stage=link.name,
@@ -42,7 +54,28 @@ def _count(spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinn
         counts=_undecided(found.counts) if moved else found.counts,
         examples=found.examples,
         problem=found.problem,
+        left_out=found.left_out,
     )
+
+
+def _expected(
+    spark: SparkSession, link: Link, reach: Reach, mirrored: Pinned, sink: PostgresSink
+) -> tuple[DataFrame | None, str]:
+    """The rows that the database should hold; None, and why that is not known."""
+    if link.outputs:
+        return read_pinned(spark, mirrored), _NOTHING_TO_COMPARE
+    reached = reach_in_table(reach, mirrored.table_id, mirrored.version or 0)
+    if link.stage.state:
+        return None, f"the stage keeps state ({', '.join(link.stage.state)}), and no table holds what it has made of it"
+    if reached.how == UNKNOWN or reached.partly:
+        return None, reached.problem or "the stage is in the middle of a version of its input"
+    rows = read_pinned(spark, mirrored)
+    if rows is None:
+        return None, _NOTHING_TO_COMPARE
+    if reached.how == UP_TO:
+        rows = read_version(spark, mirrored.table, reached.version)
+    rows = link.stage.transform(rows.limit(0) if reached.how == NOTHING else rows)
+    return (newest_per_key(rows, sink.keys, sink.order) if sink.mode == "upsert" else rows), ""
 
 
 def _ask(sink: PostgresSink, rows: DataFrame) -> FoundRows:

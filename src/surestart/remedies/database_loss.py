@@ -32,16 +32,16 @@ def find_database_loss(
     """Of the rows that would go. since: only those that are not in this kept table, by their position."""
     from surestart.remedies.source_reach import Loss
 
-    rows, why = 0, ""
+    rows, why, other = 0, "", False
     marks: dict[str, dict[str, int]] = {}
     for sink in link.databases:
         for some in _positions(spark, sink, read_marks(kept), since):
             lost = loss_of(some)
-            rows, why = rows + lost.rows, lost.why or why
+            rows, why, other = rows + lost.rows, lost.why or why, other or lost.other_topic
             for source, parts in lost.marks.items():
                 known = marks.setdefault(source, {})
                 known.update({part: max(mark, known.get(part, 0)) for part, mark in parts.items()})
-    return Loss(rows, why, marks)
+    return Loss(rows, why, marks, other)
 
 
 def _positions(spark: SparkSession, sink: PostgresSink, marks: Marks, since: str) -> Iterator[DataFrame]:

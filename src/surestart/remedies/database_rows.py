@@ -1,4 +1,4 @@
-"""Compares a PostgreSQL table with the Delta table that it mirrors, on keys and order columns, without moving the rows.
+"""Compares a PostgreSQL table with the rows that it should hold, on every column, without moving the rows.
 
     each side   row ──> text of its key, text of its row ──> md5 ──> one of 4096 buckets by key
                 per bucket: rows, and two sums of 32 bits of the rows' md5
@@ -6,6 +6,8 @@
     differing   its rows are fetched from both and compared one by one
 
 The text of a value is the same on both sides: its length, a colon, and the number of days or microseconds for a time.
+A double has no text that both agree on: its bits down to 2^-20 and the 32 below are two whole numbers, made by steps
+that lose nothing on either side. Columns that PostgreSQL may store in another form (json, uuid, …) are left out.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from surestart.remedies.counts import Counts
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_errors import UNCHANGED, explained
+from surestart.sinks.postgres_target import find_target
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,6 +31,20 @@ if TYPE_CHECKING:
 _LOOKED_AT = 500_000
 _EXAMPLES = 20
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
+_FLOATING = ("float", "double")
+# 2^20, 2^32 and 2^42: powers of two, so that a product with them is exact.
+_HIGH, _LOW, _LARGE = 1_048_576, 4_294_967_296, 4_398_046_511_104
+_TIMES = ("timestamp with time zone", "timestamp without time zone")
+_SAME_FORM: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_WHOLE, ("smallint", "integer", "bigint")),
+    "string": ("text", "character varying"),
+    "decimal": ("numeric",),
+    "boolean": ("boolean",),
+    "date": ("date",),
+    "timestamp": _TIMES,
+    "float": ("real", "double precision"),
+    "double": ("double precision",),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,7 @@ class FoundRows:
     counts: Counts
     examples: tuple[str, ...] = ()
     problem: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,16 +65,30 @@ class _Texts:
 
 def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str], order: Sequence[str]) -> FoundRows:
     """reference: what the table should hold. Errors that keep it from being asked are the caller's."""
-    columns = list(dict.fromkeys((*keys, *order)))
+    pg, url = driver(), sink.url.read()
+    failure = None
+    try:
+        with open_connection(url, "surestart verify") as connection:
+            there_as = {column.name: column.type for column in find_target(connection, sink.target).columns}
+    except pg.Error as error:
+        failure = explained(error, url, f"counting {sink.target}", UNCHANGED)
+    if failure is not None:
+        raise failure
     kinds = {field.name: field.dataType.simpleString() for field in reference.schema}
-    strange = [f"{column} is {kinds[column]}" for column in columns if _postgres_text(column, kinds[column]) is None]
+    decisive = list(dict.fromkeys((*keys, *order)))
+    strange = [f"{column} is missing" for column in decisive if column not in kinds or column not in there_as]
+    strange += [
+        f"{column} is {kinds[column]}"
+        for column in decisive
+        if column in kinds and _postgres_text(column, kinds[column]) is None
+    ]
     if strange:
         return FoundRows(Counts(), problem=f"cannot be compared between Spark and PostgreSQL: {', '.join(strange)}")
+    columns = [*decisive, *(c for c in kinds if c not in decisive and _is_common(c, kinds[c], there_as.get(c, "")))]
+    left_out = tuple(column for column in kinds if column not in columns)
     ours = _Texts(*(" || ".join(_spark_text(c, kinds[c]) for c in some) for some in (keys, columns)))
     theirs = _Texts(*(" || ".join(str(_postgres_text(c, kinds[c])) for c in some) for some in (keys, columns)))
     expected = _spark_buckets(reference, ours)
-    pg, url = driver(), sink.url.read()
-    failure = None
     try:
         with open_connection(url, "surestart verify", autocommit=False) as connection:
             # Both questions see the same rows, and none of them can write.
@@ -76,7 +108,7 @@ def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str]
     counts, examples = _judge(given, there, sum(one[0] for one in expected.values()), rows, keys_there)
     left = len(differing) - len(chosen)
     problem = f"{left} of 4096 buckets differ and were not looked at one by one" if left else ""
-    return FoundRows(counts, examples, problem)
+    return FoundRows(counts, examples, problem, left_out)
 
 
 def _few(
@@ -123,6 +155,13 @@ def _beyond_first(there: Counter[tuple[str, str]]) -> int:
 def _spark_text(column: str, kind: str) -> str:
     quoted = "`" + column.replace("`", "``") + "`"
     text = {"date": f"unix_date({quoted})", "timestamp": f"unix_micros({quoted})", "boolean": f"CAST({quoted} AS INT)"}
+    if kind in _FLOATING:
+        high = f"CAST(CAST({quoted} AS DOUBLE) * {_HIGH}D AS BIGINT)"
+        low = f"CAST((CAST({quoted} AS DOUBLE) * {_HIGH}D - CAST({high} AS DOUBLE)) * {_LOW}D AS BIGINT)"
+        text[kind] = (
+            f"CASE WHEN isnan({quoted}) THEN 'NaN' WHEN {quoted} >= {_LARGE}D THEN 'large' WHEN {quoted} <= -{_LARGE}D "
+            f"THEN '-large' ELSE concat(CAST({high} AS STRING), '.', CAST({low} AS STRING)) END"
+        )
     value = f"CAST({text.get(kind, quoted)} AS STRING)"
     return f"coalesce(CAST(length({value}) AS STRING) || ':' || {value}, '-')"
 
@@ -140,9 +179,25 @@ def _postgres_text(column: str, kind: str) -> str | None:
         value = f"({quoted} - DATE '1970-01-01')::text"
     elif kind == "timestamp":
         value = f"(extract(epoch FROM {quoted}) * 1000000)::bigint::text"
+    elif kind in _FLOATING:
+        number = f"{quoted}::{'real' if kind == 'float' else 'float8'}::float8"
+        high = f"trunc({number} * {_HIGH})"
+        low = f"trunc(({number} * {_HIGH} - {high}) * {_LOW}::float8)"
+        value = (
+            f"CASE WHEN {number} = 'NaN' THEN 'NaN' WHEN {number} >= {_LARGE}::float8 THEN 'large' WHEN {number} <= "
+            f"-{_LARGE}::float8 THEN '-large' ELSE {high}::bigint::text || '.' || {low}::bigint::text END"
+        )
     else:
         return None
     return f"coalesce(length({value}) || ':' || {value}, '-')"
+
+
+def _is_common(column: str, kind: str, there: str) -> bool:
+    """Whether equal values have equal texts in a column of that type: json, uuid, enums and padded text are rewritten
+    when they are stored, real and numeric(…) may have rounded."""
+    if _postgres_text(column, kind) is None:
+        return False
+    return there in _SAME_FORM["decimal" if kind.startswith("decimal") else kind]
 
 
 def _spark_buckets(reference: DataFrame, texts: _Texts) -> dict[int, tuple[int, ...]]:

@@ -43,7 +43,8 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
         f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
         f"{journal.last.next or 'its end'})",
         meaning=f"{harm} Nothing was started.",
-        next=f"surestart {verb} {digest}{settings}" + ("" if verb == "undo" else "  # or: surestart undo " + digest),
+        next=f"surestart {verb} {digest}{settings}"
+        + ("" if verb == "undo" else f"  # or: surestart undo {digest}{settings}"),
         do_not="start the stage with plain Spark, or delete what is left of its checkpoint.",
         code=CODE,
     )

@@ -22,9 +22,10 @@ from surestart.deltalog import read_history
 from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
+from surestart.gate.describe_run import options_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_table import create_in_catalog
+from surestart.sinks.delta_table import create_log_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,10 +140,10 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         "entry": json.dumps(asdict(entry), sort_keys=True),
         "plan": plan,
     }
-    kinds = {name: {"number": "INT", "at": "BIGINT"}.get(name, "STRING") for name in values}
-    columns = ", ".join(f"CAST(:{name} AS {kind}) AS {name}" for name, kind in kinds.items())
+    kinds = {"number": "INT", "at": "BIGINT"}
+    create_log_table(spark, table, ", ".join(f"{name} {kinds.get(name, 'STRING')}" for name in values), _PROPERTIES)
+    columns = ", ".join(f"CAST(:{name} AS {kinds.get(name, 'STRING')}) AS {name}" for name in values)
     with applied(spark, pairs(EVERYWHERE)):
-        create_in_catalog(spark, table, kinds, _PROPERTIES)
         written = (
             spark.sql(f"SELECT {columns}", args=values)
             .coalesce(1)
@@ -164,7 +165,8 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         raise Refused(
             f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
             meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
-            next=f"surestart apply {entry.digest[:12]}  # once the other has ended",
+            next=f"surestart apply {entry.digest[:12]} -e {environment.name} {options_of(environment)}".rstrip()
+            + "  # once the other has ended",
             code=OF_ANOTHER,
         )
 

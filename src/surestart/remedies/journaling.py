@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from surestart.errors import Refused, StoppedHalfway, SurestartError
-from surestart.gate.describe_run import options_of
+from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.remedies.journal import BEGUN, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.next_command import named
+from surestart.remedies.pinned import first_line
 from surestart.remedies.running import Running
 
 
@@ -51,15 +52,27 @@ def read_again(run: Running) -> Running:
     return replace(run, journal=next(one for one in journals if one.digest == run.digest))
 
 
-def stopped(run: Running, what: str, problem: SurestartError, verb: str) -> SurestartError:
+def explained(problem: Exception) -> SurestartError:
+    """A failure of Spark, Delta or the file system in the four parts of our own."""
+    if isinstance(problem, SurestartError):
+        return problem
+    return CannotTell(
+        f"{type(problem).__name__}: {first_line(problem)}",
+        meaning="Spark, Delta or the file system failed at this step.",
+        next="surestart explain -  # with the traceback on stdin",
+    )
+
+
+def stopped(run: Running, what: str, failure: Exception, verb: str) -> SurestartError:
+    problem = explained(failure)
     jobs = " The jobs that it has paused stay paused until then." if run.journal.paused_jobs is not None else ""
     undoable = run.plan.undo or run.journal.is_unfinished
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
         meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
-        next=again(run, verb) + ("" if verb == "undo" or not undoable else f"  # or: surestart undo {run.digest[:12]}"),
+        next=again(run, verb) + ("" if verb == "undo" or not undoable else f"  # or: {again(run, 'undo')}"),
         do_not=problem.do_not or ("start one of its stages by hand." if run.journal.is_open else ""),
-        code=problem.code,
+        code=problem.code if problem is failure else "StepFailed",
     )
 
 
@@ -75,4 +88,4 @@ def carried_on(run: Running, verb: str) -> Refused:
 
 def again(run: Running, verb: str) -> str:
     """The command that goes on with this remedy, or takes it back."""
-    return f"surestart {verb} {run.digest[:12]} -e {run.environment.name} {options_of(run.environment)}".rstrip()
+    return f"surestart {verb} {run.digest[:12]} {named(run.environment)}"

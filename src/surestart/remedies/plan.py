@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from surestart.environment import Environment
-from surestart.errors import Refused, UsageError
+from surestart.errors import Refused, SurestartError, UsageError
 
 SCHEMA_VERSION = 1
 REMEDIES = ("resume", "replay", "backfill", "reset", "retire")
@@ -47,7 +47,8 @@ class Effect:
 @dataclass(frozen=True)
 class Plan:
     """touched: the stages, in the order in which rows pass. loss: rows that nobody can bring again; accepted_loss: how
-    many of them the author of the plan has named. verdict: of a start as things are, where the plan is to start."""
+    many of them the author of the plan has named. verdict: of a start as things are, where the plan is to start.
+    options: what `surestart plan` was given beside the stage and the place, to make the same plan again."""
 
     remedy: str
     stage: str
@@ -65,6 +66,7 @@ class Plan:
     verdict: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     pipeline: str = ""
+    options: str = ""
 
     @property
     def digest(self) -> str:
@@ -147,9 +149,19 @@ def check_environment(plan: Plan, environment: Environment) -> None:
         f"the plan is for {', '.join(f'{key}={theirs.get(key)!r}' for key in other)}; this call speaks of "
         f"{', '.join(f'{key}={ours.get(key)!r}' for key in other)}",
         meaning="Its paths and tables are another environment's. Nothing was changed.",
-        next=f"surestart apply --env {theirs.get('name', 'local')} …  # with the settings that the plan was made with",
+        next=f"surestart apply plan.json {_place_of(theirs)}",
         code="PlanOfAnotherEnvironment",
     )
+
+
+def _place_of(facts: Mapping[str, str]) -> str:
+    """The words with which a call speaks of that environment."""
+    from surestart.remedies.next_command import named
+
+    try:
+        return named(Environment(**facts))
+    except (TypeError, SurestartError):
+        return f"-e {facts.get('name', 'local')}  # with the settings that the plan was made with"
 
 
 def _unreadable(where: str, what: str) -> UsageError:

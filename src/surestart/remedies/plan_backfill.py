@@ -131,6 +131,7 @@ def plan_backfill(
         statements=tuple(statements),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 

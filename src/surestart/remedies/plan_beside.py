@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.beside import BESIDE, read_beside
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.foretell import check_loss, describe_rebuild, number, own_runs, undo_until
+from surestart.remedies.foretell import check_loss, describe_rebuild, number, undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
+from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.size_text import size_text
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, as_identities, read_link
@@ -46,9 +47,9 @@ def plan_reset_beside(
     facts = [read_link(link, spark, with_files=False) for link in links]
     runs = read_runs(environment, spark)
     top = links[0]
-    topic_id = read_topic_id(own_runs(runs, top), top.stage.declare(environment))
-    loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic_id)
-    check_loss(loss, request, "reset", stage, keeps=False)
+    topic = recorded_topic(runs, top, environment)
+    loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic)
+    check_loss(loss, request, "reset", environment, stage, keeps=False)
     return Plan(
         remedy="reset",
         stage=stage,
@@ -65,16 +66,17 @@ def plan_reset_beside(
         undo=undo_until(facts).replace("(by", "after the swap (by", 1),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 
 def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, request: Request) -> None:
-    in_place = f"surestart plan reset {stage} -o plan.json  # clears in place"
+    in_place = plan_command(environment, "reset", stage) + "  # clears in place"
     if request.keep_lost:
         raise UsageError(
             "--keep-lost cannot be had with --beside: what is filled from the source has no row that the source lacks",
             meaning="Nothing was planned.",
-            next=f"surestart plan reset {stage} --keep-lost -o plan.json  # clears in place",
+            next=plan_command(environment, "reset", stage, "--keep-lost") + "  # clears in place",
             code="BesideNotOffered",
         )
     for link in chain.below(stage):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.positions import DeltaPosition
@@ -24,7 +24,9 @@ from surestart.diagnosis.sink_evidence import is_query_id, without_undone
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule
+from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule, find_kept
+from surestart.remedies.next_command import named, plan_command
+from surestart.remedies.output_end import describe_begins
 from surestart.remedies.plan import Plan
 from surestart.remedies.planning import Request, plan_in_place
 from surestart.remedies.world import read_table_facts
@@ -51,13 +53,16 @@ def plan_replay(
         raise Refused(
             f"{link.query} writes every row to PostgreSQL and to no Delta table",
             meaning="Which rows it had written at some moment is kept nowhere. Nothing was planned.",
-            next=f"surestart plan reset {stage} -o plan.json  # all of it, from the beginning",
+            next=plan_command(environment, "reset", stage) + "  # all of it, from the beginning",
             code="DatabaseOnly",
         )
     if begin.batch is not None or begin.time is not None:
-        rule, line = _before(spark, link, begin)
+        rule, line = _before(spark, environment, link, begin)
     elif begin.positions is not None:
         rule = _everything(spark, link, at_most=begin.positions)
+        refuse_unknown_positions(
+            environment, begin.positions, _marks(spark, environment, replace(rule, at_most={})), link
+        )
         line = f"Read again from {json.dumps(begin.positions)}; other partitions and files stay as they are."
     else:
         checkpoint = read_checkpoint(link.checkpoint, entries=1)
@@ -67,11 +72,54 @@ def plan_replay(
                 f"{checkpoint.next_batch})",
                 meaning="Without a batch, a time or positions only a lost checkpoint is replaced: by what the output "
                 "holds. Nothing was planned.",
-                next=f"surestart plan replay {stage} --from-output -o plan.json  # or --from-batch N",
+                next=plan_command(environment, "replay", stage, "--from-output") + "  # or --from-batch N",
             )
         rule = _everything(spark, link)
         line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
+        lines = [line, *describe_begins(spark, environment, link, rule)]
+        return plan_in_place(spark, environment, chain, "replay", stage, rule, request, lines)
     return plan_in_place(spark, environment, chain, "replay", stage, rule, request, [line])
+
+
+def _marks(spark: SparkSession, environment: Environment, rule: KeptRule) -> dict[tuple[str, int], int]:
+    rows = find_kept(spark, environment, rule).collect()
+    return {(row["source"], row["partition"]): row["below"] for row in rows}
+
+
+def refuse_unknown_positions(
+    environment: Environment,
+    positions: Mapping[str, Mapping[str, int]],
+    held: Mapping[tuple[str, int], int],
+    link: Link,
+) -> None:
+    """Raises where a name has no row, or none of them has one at or above its offset: a slip of the pen would retire
+    the checkpoint and replay nothing. held: (topic or file, partition) -> the offset behind its last row."""
+    pairs = {(source, int(part)): offset for source, parts in positions.items() for part, offset in parts.items()}
+    strange = [f"{source} partition {part}" for source, part in pairs if (source, part) not in held]
+    if not strange and any(offset < held[pair] for pair, offset in pairs.items()):
+        return
+    some = sorted(held.items())[:4]
+    known = ", ".join(f"{source} partition {part} up to {below - 1}" for (source, part), below in some)
+    more = f" and {len(held) - 4} more" if len(held) > 4 else ""
+    what = f"has no row of {', '.join(strange[:4])}" if strange else "ends before each of the offsets that are named"
+    raise UsageError(
+        f"--from-positions: the output of {link.query} {what}; it holds {known or 'nothing'}{more}",
+        meaning="Nothing would be read again. Nothing was planned.",
+        next=plan_command(environment, "replay", link.name, "--from-output") + "  # or positions that it holds",
+        code="PositionsUnknown",
+    )
+
+
+def _nothing_since(environment: Environment, link: Link, begin: From) -> UsageError:
+    when = datetime.datetime.fromtimestamp((begin.time or 0) / 1000, datetime.UTC)
+    return UsageError(
+        f"no batch of {link.query} was written at {when:%Y-%m-%d %H:%M:%S} UTC or later"
+        if link.outputs
+        else f"{link.query} writes no Delta table, whose log would say when a batch was written",
+        meaning="From where to read again cannot be told by that time. Nothing was planned.",
+        next=f"surestart history {link.name} {named(environment)}  # its batches, for --from-batch",
+        code="NothingSince",
+    )
 
 
 def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[str, int]] | None = None) -> KeptRule:
@@ -87,32 +135,38 @@ def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[s
     return KeptRule(PROCESSED, held=held, given=given, at_most=named)
 
 
-def _before(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str]:
+def _before(spark: SparkSession, environment: Environment, link: Link, begin: From) -> tuple[KeptRule, str]:
     if link.keyed:
-        return _before_keyed(spark, link, begin)
+        return _before_keyed(spark, environment, link, begin)
     versions, there, batch = {}, {}, begin.batch
     identity = read_checkpoint(link.checkpoint, entries=1).query_id or ""
     for output in link.outputs:
-        first = _first_commit(spark, link, output.table, begin, identity)
+        first = _first_commit(spark, environment, link, output.table, begin, identity)
         facts = read_table_facts(spark, output.table)
         there[output.table.name] = facts.version
         versions[output.table.name] = facts.version if first is None else first.version - 1
         batch = batch if first is None else first.batch_id
+    if batch is None:
+        raise _nothing_since(environment, link, begin)
     if link.input is None:
         return KeptRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
     given = {link.input.name: read_table_facts(spark, link.input).version}
     return KeptRule(PROCESSED, held=versions, given=given, capped=there), f"Read again from batch {batch} on."
 
 
-def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRule, str]:
+def _before_keyed(spark: SparkSession, environment: Environment, link: Link, begin: From) -> tuple[KeptRule, str]:
     """The checkpoint says which version of the input the batch began at."""
     assert link.input is not None
     checkpoint = read_checkpoint(link.checkpoint)
     batch = begin.batch
     if batch is None:
         identity = checkpoint.query_id or ""
-        first = _first_commit(spark, link, link.outputs[0].table, begin, identity) if link.outputs else None
-        batch = first.batch_id if first is not None else checkpoint.next_batch
+        first = (
+            _first_commit(spark, environment, link, link.outputs[0].table, begin, identity) if link.outputs else None
+        )
+        if first is None:
+            raise _nothing_since(environment, link, begin)
+        batch = first.batch_id
     entry = checkpoint.offsets.get((batch or 0) - 1)
     ends = [source.position for source in getattr(entry, "sources", ())]
     if batch == 0:
@@ -123,7 +177,7 @@ def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRul
         raise CannotTell(
             f"offsets/{(batch or 0) - 1} of {link.query} is not there any more",
             meaning="Where its input stood before that batch is not known.",
-            next=f"surestart plan reset {link.name} -o plan.json",
+            next=plan_command(environment, "reset", link.name),
             code="BatchPurged",
         )
     given = {link.input.name: read_table_facts(spark, link.input).version}
@@ -131,7 +185,9 @@ def _before_keyed(spark: SparkSession, link: Link, begin: From) -> tuple[KeptRul
     return rule, f"Read again from batch {batch} on."
 
 
-def _first_commit(spark: SparkSession, link: Link, table: Table, begin: From, identity: str) -> Commit | None:
+def _first_commit(
+    spark: SparkSession, environment: Environment, link: Link, table: Table, begin: From, identity: str
+) -> Commit | None:
     """The first commit of the batch, or the first of a batch at that time or later; by the checkpoint's identity, or
     by the newest where the checkpoint is gone."""
     commits = _history(spark, table)
@@ -150,13 +206,13 @@ def _first_commit(spark: SparkSession, link: Link, table: Table, begin: From, id
             f"batch {begin.batch} is not in {table.name}: the query's commits there are "
             + (f"{batches[0]} to {batches[-1]}" if batches else "none"),
             meaning="Nothing was planned.",
-            next=f"surestart history {link.name}",
+            next=f"surestart history {link.name} {named(environment)}",
         )
     if found and found[0].batch_id != begin.batch:
         raise CannotTell(
             f"the log of {table.name} has no commit of batch {begin.batch} any more; the oldest is batch {batches[0]}",
             meaning="What the table held before that batch cannot be told from its log.",
-            next=f"surestart plan replay {link.name} --from-positions '{{…}}' -o plan.json",
+            next=plan_command(environment, "reset", link.name) + "  # or replay --from-positions",
             code="CommitGone",
         )
     return found[0] if found else None

@@ -53,4 +53,5 @@ def plan_resume(
         verdict=diagnosis.verdict.value,
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )

@@ -10,9 +10,10 @@ from surestart.errors import Refused
 from surestart.remedies.chain import Chain
 from surestart.remedies.foretell import undo_until
 from surestart.remedies.journal import now
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
-from surestart.remedies.planning import IN_PLACE, Request
+from surestart.remedies.planning import IN_PLACE, Request, batches_of
 from surestart.remedies.world import as_world, read_link
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def plan_retire(
         raise Refused(
             f"{', '.join(readers)} read the tables of {link.query}",
             meaning="Emptied, they would stop those streams. Nothing was planned.",
-            next=f"surestart plan retire {stage} -o plan.json  # its tables stay",
+            next=plan_command(environment, "retire", stage) + "  # its tables stay",
             code="TablesAreRead",
         )
     steps, effects = [], []
@@ -45,7 +46,7 @@ def plan_retire(
         steps += [step] if clear_tables else []
     files, size = len(facts.manifest.files), facts.manifest.size
     effects.append(Effect(link.checkpoint, "move aside", None, files, size))
-    what = f"move the checkpoint of {link.query} aside: {files} files, {size:,} bytes"
+    what = f"move the checkpoint of {link.query} aside: {batches_of(facts)}{files} files, {size:,} bytes"
     steps.append(Step(f"retire:{stage}", "retire", what, stage, {"manifest": facts.manifest.digest}))
     starts = {stage: {"kept": False, "caught_up": False}}
     steps.append(Step("start", "start", f"write down that {link.query} is retired", arguments={"starts": starts}))
@@ -66,4 +67,5 @@ def plan_retire(
         undo=undo_until([facts]),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )

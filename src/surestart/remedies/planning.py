@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.positions import DeltaPosition
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import Chain, Link
-from surestart.remedies.foretell import check_loss, describe_plan, number, own_runs, undo_until
+from surestart.remedies.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
 from surestart.remedies.journal import now
 from surestart.remedies.kept import (
     KEEP_NOTHING,
@@ -27,8 +26,10 @@ from surestart.remedies.kept import (
     removed_rows,
     summarize_kept,
 )
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
+from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.source_reach import Loss, find_loss
 from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
 from surestart.sinks.delta_table import read_table
@@ -41,13 +42,14 @@ IN_PLACE = "in-place"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for, beside the remedy's own arguments."""
+    """What was asked for, beside the remedy's own arguments. options: all of it as it was typed, but for the loss."""
 
     settings: Mapping[str, str]
     pipeline: str = ""
     accept_loss: int | None = None
     keep_lost: bool = False
     run: bool = True
+    options: str = ""
 
 
 def plan_in_place(
@@ -65,14 +67,15 @@ def plan_in_place(
     facts = [read_link(link, spark) for link in links]
     runs = read_runs(environment, spark)
     top = links[0]
-    kept = find_kept(spark, environment, rule)
-    loss = find_loss(spark, environment, top, kept, read_topic_id(own_runs(runs, top), top.stage.declare(environment)))
+    kept, topic = find_kept(spark, environment, rule), recorded_topic(runs, top, environment)
+    refuse_other_topic(environment, top, kept, topic, "Nothing was planned.")
+    loss = find_loss(spark, environment, top, kept, topic)
     if loss.rows and request.keep_lost:
         if not loss.marks:
-            raise _cannot_keep(top, loss)
+            raise _cannot_keep(environment, remedy, top, loss, request)
         rule = replace(rule, at_least={**rule.at_least, **loss.marks})
         kept, loss = find_kept(spark, environment, rule), Loss(why=loss.why)
-    check_loss(loss, request, remedy, stage)
+    check_loss(loss, request, remedy, environment, stage)
     rules, starts = {top.name: rule}, {}
     for one in facts:
         if one.link.name != stage:
@@ -105,6 +108,7 @@ def plan_in_place(
         undo=undo_until(facts),
         settings=dict(request.settings),
         pipeline=request.pipeline,
+        options=request.options,
     )
 
 
@@ -161,8 +165,8 @@ def _steps(
             what = f"note what stays of {link.query}: {summary['marks']} partitions or files"
             keep.append(Step(f"keep:{link.name}", "keep", what, link.name, arguments))
         for name, table in one.tables.items():
-            rows = _count_going(spark, table, kept if keeps else None)
-            effects.append(Effect(name, "remove rows", rows, table.files, table.size))
+            rows, in_files, in_bytes = _count_going(spark, table, kept if keeps else None)
+            effects.append(Effect(name, "remove rows", rows, in_files, in_bytes))
             what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
             arguments = {"table": name, "version": table.version, "keeps": keeps}
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
@@ -176,7 +180,7 @@ def _steps(
             Step(
                 f"retire:{link.name}",
                 "retire",
-                f"move the checkpoint of {link.query} aside: {files} files, {size:,} bytes",
+                f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes",
                 link.name,
                 {"manifest": one.manifest.digest},
             )
@@ -185,22 +189,36 @@ def _steps(
     return [*keep, *reversed(clear), *reversed(retire)], effects
 
 
-def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> int | None:
+def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> tuple[int | None, int, int]:
+    """Rows that go, and the files that they lie in with their bytes: these are removed, or written again without."""
+    from pyspark.sql import functions as F
+
     if not table.exists:
-        return 0
+        return 0, 0, 0
     if kept is None:
-        return table.rows
-    return removed_rows(read_table(spark, table.table), kept).count()
+        return table.rows, table.files, table.size
+    place = F.col("_metadata.file_path").alias("file"), F.col("_metadata.file_size").alias("size")
+    rows = read_table(spark, table.table).select("source", "partition", "offset", *place)
+    by_file = removed_rows(rows, kept).groupBy("file").agg(F.count("*").alias("rows"), F.max("size").alias("size"))
+    rows_of, files, size = by_file.agg(F.sum("rows"), F.count("*"), F.sum("size")).collect()[0]
+    return int(rows_of or 0), int(files), int(size or 0)
+
+
+def batches_of(one: LinkFacts) -> str:
+    """For a line about a checkpoint; "" for one that has committed none."""
+    newest = one.checkpoint.latest_committed
+    return "" if newest is None else f"{newest + 1:,} batch{'es' if newest else ''}, "
 
 
 def _start_line(links: Sequence[Link]) -> str:
     return f"write down where {', '.join(link.query for link in links)} begin"
 
 
-def _cannot_keep(link: Link, loss: Loss) -> UsageError:
+def _cannot_keep(environment: Environment, remedy: str, link: Link, loss: Loss, request: Request) -> UsageError:
+    options = f"{without_keep_lost(request.options)} --accept-loss {loss.rows}".strip()
     return UsageError(
         f"--keep-lost: which rows of {link.query} to keep cannot be said by position: {loss.why}",
         meaning="Nothing was planned.",
-        next=f"surestart plan replay {link.name} --accept-loss {loss.rows}",
+        next=plan_command(environment, remedy, link.name, options) + "  # if nobody needs them",
         code="CannotKeepLost",
     )

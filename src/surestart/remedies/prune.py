@@ -23,6 +23,7 @@ from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import reach
 from surestart.remedies.journal import FINISHED, UNDOING, WITHDRAWN, Journal
 from surestart.remedies.manifest import local_folder
+from surestart.remedies.next_command import named
 from surestart.remedies.steps.retire import RETIRED
 
 UNDONE = "-undone"
@@ -82,7 +83,7 @@ def retired_root(environment: Environment) -> Path:
 def plan_prune(environment: Environment, journals: Sequence[Journal], older_than: int, now: int) -> Prune:
     """What would go, and what is old enough and stays; nothing is written."""
     root = retired_root(environment)
-    found = [one for one in _read_retired(root, journals) if now - one.retired_at >= older_than]
+    found = [one for one in _read_retired(environment, root, journals) if now - one.retired_at >= older_than]
     return Prune(
         going=tuple(one for one in found if not one.stays),
         staying=tuple(one for one in found if one.stays),
@@ -104,7 +105,7 @@ def apply_prune(
         raise UsageError(
             f"{digest!r} is not a digest that `surestart prune` has printed",
             meaning="It is the first 12 or more of its characters. Nothing was removed.",
-            next="surestart prune",
+            next=f"surestart prune {named(environment)}",
             do_not="make up a digest.",
         )
     root = retired_root(environment)
@@ -112,18 +113,18 @@ def apply_prune(
     if not begun:
         prune = plan_prune(environment, read(), older_than, now)
         if not prune.going or not prune.digest.startswith(wanted):
-            raise _moved(wanted, prune)
+            raise _moved(environment, wanted, prune)
         begun = [_write_list(root, prune)]
     removed = 0
     for record in begun:
         for path in _read_list(record):
-            removed += _remove(root, path, read)
+            removed += _remove(environment, root, path, read)
             say(f"removed {path}")
         record.unlink()
     return removed
 
 
-def _read_retired(root: Path, journals: Sequence[Journal]) -> Iterable[Retired]:
+def _read_retired(environment: Environment, root: Path, journals: Sequence[Journal]) -> Iterable[Retired]:
     by_name = {journal.digest[:16]: journal for journal in journals}
     for query in sorted(root.iterdir()) if root.is_dir() else ():
         if query.is_symlink() or not query.is_dir():
@@ -142,7 +143,7 @@ def _read_retired(root: Path, journals: Sequence[Journal]) -> Iterable[Retired]:
                 size=sum(sizes),
                 remedy=_describe(journal) if journal else "",
                 ends_undo=not folder.name.endswith(UNDONE) and journal is not None and journal.state == FINISHED,
-                stays=_why_it_stays(journal, complete=marker.exists()),
+                stays=_why_it_stays(environment, journal, complete=marker.exists()),
                 tables=tuple(one.label for one in _kept_tables(journal, f"{query.name}/{folder.name}")),
             )
 
@@ -173,22 +174,22 @@ def _describe(journal: Journal) -> str:
     return f"{journal.first.remedy} of {journal.first.stage} ({journal.digest[:12]}{undone})"
 
 
-def _why_it_stays(journal: Journal | None, *, complete: bool) -> str:
+def _why_it_stays(environment: Environment, journal: Journal | None, *, complete: bool) -> str:
     if journal is None:
         return "no remedy in the journal of this environment has put it there"
     if journal.state not in (FINISHED, WITHDRAWN):
         verb = "undo" if journal.state == UNDOING else "apply"
-        return f"its remedy is half-way: surestart {verb} {journal.digest[:12]}"
+        return f"its remedy is half-way: surestart {verb} {journal.digest[:12]} {named(environment)}"
     return "" if complete else "its copy was never completed"
 
 
-def _remove(root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int:
+def _remove(environment: Environment, root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int:
     folder = root / path
-    _drop_kept_tables(path, read)
+    _drop_kept_tables(environment, path, read)
     going, marker = folder.with_name(folder.name + ".pruning"), folder.with_name(folder.name + ".complete")
     count = int(folder.is_dir() or going.is_dir())
     if folder.is_dir():
-        _check_at_rest(path, read())
+        _check_at_rest(environment, path, read())
         try:
             folder.rename(going)
         except OSError:
@@ -197,7 +198,7 @@ def _remove(root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int
         else:
             try:
                 # An undo may have begun in between. One that begins from here on finds no checkpoint and refuses.
-                _check_at_rest(path, read())
+                _check_at_rest(environment, path, read())
             except BaseException:
                 going.rename(folder)
                 raise
@@ -210,7 +211,7 @@ def _remove(root: Path, path: str, read: Callable[[], Sequence[Journal]]) -> int
     return count
 
 
-def _drop_kept_tables(path: str, read: Callable[[], Sequence[Journal]]) -> None:
+def _drop_kept_tables(environment: Environment, path: str, read: Callable[[], Sequence[Journal]]) -> None:
     """First of all: once its checkpoint is gone, nothing names a remedy's tables any more."""
     journals = read()
     name = path.split("/")[-1].removesuffix(UNDONE)
@@ -218,7 +219,7 @@ def _drop_kept_tables(path: str, read: Callable[[], Sequence[Journal]]) -> None:
     tables = _kept_tables(journal, path)
     if not tables or journal is None:
         return
-    _check_at_rest(path, journals)
+    _check_at_rest(environment, path, journals)
     from surestart.sinks.postgres_remedy import drop_kept
     from surestart.sinks.postgres_url import DatabaseUrl
 
@@ -227,16 +228,16 @@ def _drop_kept_tables(path: str, read: Callable[[], Sequence[Journal]]) -> None:
         reach("remedy.prune.after_drop")
 
 
-def _check_at_rest(path: str, journals: Sequence[Journal]) -> None:
+def _check_at_rest(environment: Environment, path: str, journals: Sequence[Journal]) -> None:
     name = path.split("/")[-1].removesuffix(UNDONE)
     journal = next((one for one in journals if one.digest.startswith(name)), None)
-    why = _why_it_stays(journal, complete=True)
+    why = _why_it_stays(environment, journal, complete=True)
     if why:
         raise Refused(
             f"{path} stays: {why}",
             meaning="That remedy has gone on since this list was made, and may need what it put aside. What was "
             "removed before it is gone, the rest is as it was.",
-            next="surestart prune  # once that remedy is finished",
+            next=f"surestart prune {named(environment)}  # once that remedy is finished",
             code="RetiredIsNeeded",
         )
 
@@ -268,13 +269,13 @@ def _read_list(record: Path) -> tuple[str, ...]:
     return tuple(good)
 
 
-def _moved(wanted: str, prune: Prune) -> Refused:
+def _moved(environment: Environment, wanted: str, prune: Prune) -> Refused:
     what = (
         f"it has {len(prune.going)} folders, digest {prune.digest[:12]}" if prune.going else "nothing is to be removed"
     )
     return Refused(
         f"the digest {wanted[:12]} is of another list; now {what}",
         meaning="What is removed has to be what was listed and read. Nothing was removed.",
-        next="surestart prune  # with the same --older-than",
+        next=f"surestart prune {named(environment)}  # with the same --older-than",
         code="PruneMoved",
     )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from surestart.deltalog import read_active_files
 from surestart.environment import Table
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.kept import read_at
+from surestart.remedies.next_command import plan_command
+from surestart.remedies.pinned import first_line, reading_errors
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.session import applied
@@ -24,6 +30,7 @@ def put_back(run: Running, step: Step, output: Output, before: int | None) -> in
     undo = f"undo:{step.id}"
     done = find_commit(run.spark, output.table, run.digest, undo)
     if done is None:
+        check_restorable(run, step, output.table, int(before))
         if output.role in (EVERY_ROW, GOOD):
             _add_marker_row(run, step, output.table)
         with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, undo)}):
@@ -38,6 +45,37 @@ def put_back(run: Running, step: Step, output: Output, before: int | None) -> in
             code="RestoreNotSeen",
         )
     return done
+
+
+def check_restorable(run: Running, step: Step, table: Table, version: int) -> None:
+    """Raises, with nothing changed, when a file of that version was deleted (VACUUM), or its log is gone."""
+    gone, of = _deleted_files(run, table, version)
+    if gone:
+        raise Refused(
+            f"{gone} of {of} files of version {version} of {table.name} are deleted (VACUUM)"
+            if of
+            else f"version {version} of {table.name} cannot be read any more: {gone}",
+            meaning="The table's former content cannot come back. Nothing was changed.",
+            next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
+            code="UndoTooLate",
+        )
+
+
+def _deleted_files(run: Running, table: Table, version: int) -> tuple[int | str, int]:
+    """How many of how many files; of a catalog's table, what kept a file of it from being read."""
+    if table.path:
+        files = read_active_files(table.path, version)
+        there = [file.is_absolute or (Path(table.path) / file.path).exists() for file in files]
+        return there.count(False), len(files)
+    from pyspark.sql import functions as F
+
+    try:
+        rows = read_at(run.spark, run.environment, table.name, version)
+        # One column of every file is read. A count would be answered from the log, which knows of no VACUUM.
+        rows.agg(F.max(F.xxhash64(rows.columns[0]))).collect()
+    except reading_errors() as problem:
+        return first_line(problem), 0
+    return 0, 0
 
 
 def _add_marker_row(run: Running, step: Step, table: Table) -> None:

@@ -1,6 +1,6 @@
 """What a stage's source can still give: rows that it has no more must not be removed from the output, or are lost.
 
-files    the landing folder lists the file           Kafka    offset >= the partition's earliest, in the same topic
+files    the landing folder lists the file           Kafka    earliest <= offset < end, in the same topic
 Delta    the row is in the input table
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.remedies.chain import Link
 from surestart.remedies.kept import removed_rows
+from surestart.remedies.same_topic import describe_other_topic
 from surestart.sinks.delta_table import read_columns, read_table
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Loss:
-    """rows: that would be removed and that nobody can bring again. marks: what to keep so that none is removed."""
+    """rows: that would be removed and that nobody can bring again. marks: what to keep so that none is removed; empty
+    where none can be kept. other_topic: the Kafka topic is not the one that they came from."""
 
     rows: int = 0
     why: str = ""
     marks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    other_topic: bool = False
 
 
 def find_loss(
@@ -75,22 +78,21 @@ def _by_kafka(rows: DataFrame, source: KafkaSource, recorded_topic_id: str) -> L
 
     evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security)
     same = not recorded_topic_id or evidence.topic_id == recorded_topic_id
-    earliest = {one.partition: one.earliest for one in evidence.partitions} if same else {}
+    there = {one.partition: (one.earliest, one.end) for one in evidence.partitions} if same else {}
     has = F.lit(False)
-    for partition, offset in earliest.items():
-        has = has | ((F.col("partition") == partition) & (F.col("offset") >= offset))
+    for partition, (first, end) in there.items():
+        has = has | ((F.col("partition") == partition) & (F.col("offset") >= first) & (F.col("offset") < end))
     lost = rows.where(~((F.col("source") == source.topic) & has))
     found = lost.groupBy("source", "partition").agg(F.count("*").alias("n"), F.max("offset").alias("last")).collect()
     marks: dict[str, dict[str, int]] = {}
     for row in found:
         marks.setdefault(row["source"], {})[str(row["partition"])] = int(row["last"]) + 1
-    if not evidence.exists:
-        why = f"the topic {source.topic} does not exist"
-    elif not same:
-        why = f"the topic {source.topic} is another one now (deleted and made again)"
-    else:
-        first = ", ".join(f"{partition} from {offset}" for partition, offset in sorted(earliest.items())[:6])
-        why = f"{source.topic} has offsets of partition {first} on"
+    lost_marks = {int(part): mark for part, mark in marks.get(source.topic, {}).items()}
+    why = describe_other_topic(evidence, recorded_topic_id, lost_marks)
+    if why:
+        return Loss(sum(row["n"] for row in found), why, {}, other_topic=True)
+    ranges = ", ".join(f"{partition} from {first}" for partition, (first, _) in sorted(there.items())[:6])
+    why = f"{source.topic} has offsets of partition {ranges} on"
     return Loss(sum(row["n"] for row in found), why, marks)
 
 

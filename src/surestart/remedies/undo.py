@@ -1,7 +1,8 @@
 """Undoes a remedy: its steps backwards, journaled like the steps themselves, and safe to die in.
 
-    claim every touched query ──> undoing ──> checkpoints back, tables restored ──> how each stage goes on ──> withdrawn
+    claim every touched query ──> undoing ──> tables restored, checkpoints back ──> how each stage goes on ──> withdrawn
 
+Tables come first: a RESTORE is what can turn out to be impossible, and before the first one nothing has changed yet.
 Rows that the stages wrote since are taken back with the tables. What arrived since is not lost: the restored
 checkpoints read it again.
 """
@@ -19,27 +20,30 @@ from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Chain
+from surestart.remedies.check_plan import check_names
 from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.filling import CHECK, FILL
+from surestart.remedies.give_up import give_up
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
-from surestart.remedies.journaling import enter, read_again, stopped
-from surestart.remedies.kept import ALL_OF, KeptRule, find_kept
+from surestart.remedies.journaling import enter, read_again
+from surestart.remedies.next_command import named
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
-from surestart.remedies.source_reach import find_loss
 from surestart.remedies.stand_still import set_jobs_back, stand_still_again
-from surestart.remedies.steps.clear import check_version, version_before
-from surestart.remedies.steps.database import check_kept, find_undo_loss
+from surestart.remedies.steps.clear import check_version
+from surestart.remedies.steps.database import check_kept
 from surestart.remedies.steps.retire import check_retired
+from surestart.remedies.undo_loss import CONTENT, refuse_undo_loss
 from surestart.remedies.withdraw_backfill import is_begun_backfill, withdraw_backfill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Steps that change what a table holds.
-CONTENT = ("clear", "swap")
+
+# A database's rows are kept for as long as nobody prunes them; Delta's former files are not.
+_FIRST = {"clear": 0, "swap": 0, "database": 1}
 
 
 def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:
@@ -69,13 +73,14 @@ def undo_remedy(
 ) -> Journal:
     """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
     check_environment(plan, environment)
+    check_names(plan, chain, environment, "undo")
     journals = read_journals(environment, spark)
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is None:
         raise UsageError(
             f"the plan {plan.digest[:12]} was never applied here",
             meaning="There is nothing to undo.",
-            next=f"surestart apply plan.json --confirm {plan.target}",
+            next=f"surestart apply plan.json {named(environment)} --confirm {plan.target}",
         )
     run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
     if journal.state == WITHDRAWN:
@@ -98,7 +103,7 @@ def undo_remedy(
             raise UsageError(
                 f"{plan.target!r} was not confirmed",
                 meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=f"surestart undo {plan.digest[:12]} --confirm {plan.target}",
+                next=f"surestart undo {plan.digest[:12]} {named(environment)} --confirm {plan.target}",
                 code="NotConfirmed",
             )
     if begun_backfill:
@@ -130,15 +135,16 @@ def undo_remedy(
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
-            if step.kind in CONTENT and step.stage == plan.stage:
-                # Again: an undo that lay half-way may have outlasted the source's retention.
-                _refuse_undo_loss(run, accept_loss)
             say(f"take back: {step.what}")
             module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
             try:
+                if step.kind in CONTENT and step.stage == plan.stage:
+                    # Again: an undo that lay half-way may have outlasted the source's retention.
+                    check_version(run, step)
+                    refuse_undo_loss(run, accept_loss)
                 facts = module.undo_step(run, step)
-            except SurestartError as problem:
-                raise stopped(run, step.what, problem, "undo") from problem
+            except Exception as problem:
+                raise give_up(run, step, problem) from problem
             reach(f"remedy.undone.{step.kind}")
             following = order[index + 1].id if index + 1 < len(order) else ""
             run = enter(run, UNDONE, step.id, following, facts)
@@ -164,41 +170,15 @@ def _begin_undo_alone(run: Running, following: str) -> Running:
 
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
-    _refuse_undo_loss(run, accept_loss)
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
-        if step.kind in CONTENT and step.id in run.journal.done:
+        if step.kind in CONTENT:
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
-
-
-def _refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
-    """What arrived since the remedy goes with the tables and is read again, if the source still has it."""
-    link = run.chain.link(run.plan.stage)
-    before = {
-        step.arguments["table"]: version_before(run, step)
-        for step in run.plan.steps
-        if step.kind in CONTENT and step.stage == link.name and step.id in run.journal.done
-    }
-    if link.keyed:
-        return
-    if not link.outputs:
-        loss = find_undo_loss(run, link)
-    elif before:
-        marks = find_kept(run.spark, run.environment, KeptRule(ALL_OF, held=before))
-        loss = find_loss(run.spark, run.environment, link, marks)
-    else:
-        return
-    if loss.rows and loss.rows != accept_loss:
-        raise Refused(
-            f"{loss.rows:,} rows that arrived since would be lost for ever: {loss.why}",
-            meaning="The undo takes them out with everything the remedy brought, and the source cannot bring them "
-            "again. Nothing was changed.",
-            next=f"surestart undo {run.digest[:12]} --accept-loss {loss.rows}  # if nobody needs them",
-            code="SourceLostRows",
-        )
+    # It reads those versions.
+    refuse_undo_loss(run, accept_loss)
 
 
 def has_taken_over(plan: Plan, journal: Journal) -> bool:
@@ -207,14 +187,15 @@ def has_taken_over(plan: Plan, journal: Journal) -> bool:
 
 
 def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
-    """Backwards, but for how the stages go on: that follows from what the tables are by then."""
+    """Backwards, but for two: tables are first, because only they can turn out to be past help; how the stages go on is
+    last, because it follows from what the tables are by then."""
     if journal is not None and not has_taken_over(plan, journal):
         return [step for step in plan.steps if step.kind == FILL][:1]
     back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify", *KINDS)]
     # What was filled beside is dropped with the first of them.
     filled = [step for step in back if step.kind == FILL]
     back = [step for step in back if step not in filled[:-1]]
-    return [step for step in back if step.kind != "start"] + [step for step in back if step.kind == "start"]
+    return sorted(back, key=lambda step: _FIRST.get(step.kind, len(_FIRST)) + (step.kind == "start"))
 
 
 def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environment: Environment) -> None:
@@ -234,6 +215,6 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         raise Refused(
             f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
             meaning="It rests on what this one left; undone below it, neither would be whole.",
-            next=f"surestart undo {newest.digest[:12]}",
+            next=f"surestart undo {newest.digest[:12]} {named(environment)}",
             code="RemedyOvertaken",
         )

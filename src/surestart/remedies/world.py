@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.deltalog import read_active_files, read_delta_log
 from surestart.deltalog.listing import NoDeltaLog
+from surestart.deltalog.log import deleted_file_retention, log_retention
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain, Link
 from surestart.remedies.database_facts import as_database_world
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
+from surestart.remedies.next_command import plan_again
 from surestart.remedies.plan import Plan
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """version -1: there is no such table. rows None: not every file says how many it has."""
+    """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
+    milliseconds its present version can be restored once it is a former one."""
 
     table: Table
     table_id: str = ""
@@ -34,7 +37,7 @@ class TableFacts:
     files: int = 0
     size: int = 0
     earliest_version: int = 0
-    deleted_file_retention: int = 0
+    undo_retention: int = 0
 
     @property
     def exists(self) -> bool:
@@ -77,7 +80,7 @@ def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
         files=len(files),
         size=sum(file.size for file in files),
         earliest_version=log.earliest_version,
-        deleted_file_retention=log.deleted_file_retention,
+        undo_retention=min(log.log_retention, log.deleted_file_retention),
     )
 
 
@@ -97,6 +100,7 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         return TableFacts(table)
     detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()
     newest = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0].asDict()
+    properties = {str(key): str(value) for key, value in (detail.get("properties") or {}).items()}
     return TableFacts(
         table=table,
         table_id=str(detail["id"]),
@@ -104,6 +108,7 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         rows=read_table(spark, table).count(),
         files=int(detail["numFiles"] or 0),
         size=int(detail["sizeInBytes"] or 0),
+        undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
     )
 
 
@@ -141,7 +146,7 @@ def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
             f"the plan is stale: {shown}",
             meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
             "Nothing was changed.",
-            next=f"surestart plan {plan.remedy} {plan.stage} -e {plan.environment['name']} -o plan.json",
+            next=plan_again(plan),
             do_not="edit the plan to fit.",
             code="PlanStale",
         )

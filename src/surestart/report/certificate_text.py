@@ -71,6 +71,9 @@ def _stage(stage: Mapping[str, Any]) -> Iterator[str]:
     yield from labelled("", " · ".join([*filter(None, zero), *other]), indent=0, gap=14)
     if stage["problem"]:
         yield from labelled("", f"CANNOT TELL: {inert(stage['problem'], 400)}", indent=0, gap=14)
+    if stage.get("left_out"):
+        names = ", ".join(inert(name, 40) for name in stage["left_out"])
+        yield from labelled("", f"values not compared: {names}", indent=0, gap=14)
     yield from _places(stage)
     for gap in stage["gaps"][:_SHOWN_GAPS]:
         where = f"{_short(gap['source'])} {gap['partition']}"

@@ -13,7 +13,6 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.beside import BesideNotExact, beside_of
 from surestart.remedies.certificate import CANNOT_TELL, Certificate, certify
@@ -24,6 +23,7 @@ from surestart.remedies.pinned import pin
 from surestart.remedies.plan import Step
 from surestart.remedies.reach import EVERYTHING, reach_in_table, read_reach
 from surestart.remedies.running import Running
+from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.source_reach import loss_of
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
@@ -123,9 +123,8 @@ def _refuse_loss(run: Running, own: Environment, live: Link, facts: dict[str, An
     if there is None or beside is None:
         return
     vanishing = there.join(beside, _POSITION, "left_anti")
-    runs = [one for one in read_runs(run.environment, run.spark) if one.query == live.query]
-    topic_id = read_topic_id(runs, live.stage.declare(run.environment))
-    loss = loss_of(run.spark, run.environment, live, vanishing, topic_id)
+    topic = recorded_topic(read_runs(run.environment, run.spark), live, run.environment)
+    loss = loss_of(run.spark, run.environment, live, vanishing, topic)
     if loss.rows > run.plan.loss:
         what = f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}"
         raise _not_exact(run, what, "SourceLostRows")

@@ -9,21 +9,21 @@ nobody brings it again.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surestart.deltalog import read_active_files
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.failpoints import reach
-from surestart.gate.identities import read_topic_id
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, one_commit
-from surestart.remedies.kept import COLUMNS
+from surestart.remedies.journaling import again
+from surestart.remedies.kept import COLUMNS, find_kept, read_rule
+from surestart.remedies.next_command import plan_again
 from surestart.remedies.plan import Step
-from surestart.remedies.put_back import put_back
+from surestart.remedies.put_back import check_restorable, put_back
 from surestart.remedies.running import Running
+from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.source_reach import find_loss
 from surestart.remedies.start import read_kept
 from surestart.sinks.delta_merge import newest_per_key
@@ -58,17 +58,31 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return {"before": before, "after": before if after is None else after}
 
 
-def refuse_new_loss(run: Running, link: Link, kept: DataFrame | None) -> None:
-    """The source is asked again, right before its rows are removed: retention goes on while a plan is read."""
+def refuse_loss_since(run: Running) -> None:
+    """The source is asked again before anything is begun: retention goes on while a plan is read. For a database alone
+    it is asked when its rows go."""
+    link = run.chain.link(run.plan.stage)
+    if not any(step.kind == "clear" and step.stage == link.name for step in run.plan.steps):
+        return
+    keep = next((step for step in run.plan.steps if step.kind == "keep" and step.stage == link.name), None)
+    kept = None if keep is None else find_kept(run.spark, run.environment, read_rule(keep.arguments["rule"]))
+    refuse_new_loss(run, link, kept, begun=False)
+
+
+def refuse_new_loss(run: Running, link: Link, kept: DataFrame | None, begun: bool = True) -> None:
+    """And again, right before its rows are removed."""
+    if run.plan.remedy == "retire":
+        return  # Its rows are removed for good: nobody is to read them again.
     marks = run.spark.createDataFrame([], COLUMNS) if kept is None else kept
-    own = [one for one in read_runs(run.environment, run.spark) if one.query == link.query]
-    topic_id = read_topic_id(own, link.stage.declare(run.environment))
-    loss = find_loss(run.spark, run.environment, link, marks, topic_id)
+    topic = recorded_topic(read_runs(run.environment, run.spark), link, run.environment)
+    refuse_other_topic(run.environment, link, marks, topic, "Its rows are still in the output.")
+    loss = find_loss(run.spark, run.environment, link, marks, topic)
     if loss.rows > run.plan.loss:
         raise Refused(
             f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}",
-            meaning="The source has dropped them since. They are still in the output.",
-            next=f"surestart undo {run.digest[:12]}",
+            meaning="The source has dropped them since. They are still in the output."
+            + ("" if begun else " Nothing was changed."),
+            next=again(run, "undo") if begun else plan_again(run.plan),
             do_not="go on with this plan.",
             code="SourceLostRows",
         )
@@ -106,20 +120,15 @@ def _written_since(run: Running, step: Step, output: Output, restored: int) -> d
 
 
 def check_version(run: Running, step: Step) -> None:
-    """Raises when a file of the version that an undo restores was deleted (VACUUM)."""
+    """Raises when the version that an undo restores is not there any more. Before the step was made, and once it is
+    restored, it is not needed."""
     _, output = find_output(run, step)
     version = version_before(run, step)
-    if not output.table.path or version < 0:
-        return  # A catalog hands out no files; its RESTORE says so itself, before it changes anything.
-    files = read_active_files(output.table.path, version)
-    gone = [file.path for file in files if not file.is_absolute and not (Path(output.table.path) / file.path).exists()]
-    if gone:
-        raise Refused(
-            f"{len(gone)} of {len(files)} files of version {version} of {output.table.name} are deleted (VACUUM)",
-            meaning="The table's former content cannot come back. Nothing was changed.",
-            next=f"surestart plan reset {step.stage} -o plan.json  # rebuilds it from its source",
-            code="UndoTooLate",
-        )
+    if version < 0:
+        return
+    made = step.id in run.journal.done or find_commit(run.spark, output.table, run.digest, step.id) is not None
+    if made and find_commit(run.spark, output.table, run.digest, f"undo:{step.id}") is None:
+        check_restorable(run, step, output.table, version)
 
 
 def version_before(run: Running, step: Step) -> int:

@@ -13,7 +13,9 @@ from surestart.errors import Refused
 from surestart.remedies.chain import EVERY_ROW, GOOD, Link
 from surestart.remedies.database_facts import read_marks
 from surestart.remedies.database_loss import find_database_loss
+from surestart.remedies.journaling import again
 from surestart.remedies.kept import COLUMNS, removed_rows
+from surestart.remedies.next_command import plan_again, plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.remedies.source_reach import Loss, loss_of
@@ -73,12 +75,12 @@ def check_kept(run: Running, step: Step) -> None:
     raise Refused(
         f"what was removed from {sink.target} is gone: `surestart prune` has dropped it, or somebody else",
         meaning="Its former rows cannot come back. Nothing was changed.",
-        next=f"surestart plan reset {step.stage} -o plan.json  # rebuilds it from its source",
+        next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
         code="UndoTooLate",
     )
 
 
-def find_undo_loss(run: Running, link: Link) -> Loss:
+def find_undo_loss(run: Running, link: Link, topic: str) -> Loss:
     """Of a stage that writes to databases only: rows that the undo takes out again and that the source has no more."""
     found = Loss()
     for step in run.plan.steps:
@@ -89,7 +91,7 @@ def find_undo_loss(run: Running, link: Link) -> Loss:
         if step.arguments["keeps"]:
             marks = read_kept(run.spark, run.environment, run.digest, step.stage)
         lost = find_database_loss(
-            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows), str(kept)
+            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows, topic), str(kept)
         )
         found = Loss(found.rows + lost.rows, lost.why or found.why)
     return found
@@ -103,7 +105,7 @@ def find_database(run: Running, step: Step) -> tuple[Link, PostgresSink]:
         raise Refused(
             f"the plan clears {wanted} in {step.arguments['place']}, and {link.query} does not write there",
             meaning="The stage is set up differently than when this was planned. Nothing was changed.",
-            next=f"surestart plan {run.plan.remedy} {run.plan.stage} -o plan.json",
+            next=plan_again(run.plan),
             code="PlanStale",
         )
     return link, found
@@ -131,7 +133,7 @@ def _all_readings(run: Running, link: Link) -> DataFrame:
         raise Refused(
             f"{link.query} merges into PostgreSQL what it reads from its source, and no table keeps those rows",
             meaning="A key whose newest row goes could not get its former one back. Nothing was removed there.",
-            next=f"surestart undo {run.digest[:12]}  # then: surestart plan reset {link.name}",
+            next=f"{again(run, 'undo')}  # then: {plan_command(run.environment, 'reset', link.name)}",
             code="FormerRowsUnknown",
         )
     return link.stage.transform(read_table(run.spark, link.input))

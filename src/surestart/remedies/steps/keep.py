@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
+from surestart.remedies.journaling import again
 from surestart.remedies.kept import find_kept, read_rule, summarize_kept
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
@@ -25,7 +26,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
             f"{step.stage}: {found['marks']} partitions and files keep rows, the plan was made for {planned['marks']}, "
             "or for other offsets of them",
             meaning="What the plan rests on cannot be found again. No table and no checkpoint was changed.",
-            next=f"surestart undo {run.digest[:12]}",
+            next=again(run, "undo"),
             code="KeptRowsDiffer",
         )
     return found

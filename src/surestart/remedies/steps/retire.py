@@ -1,6 +1,6 @@
 """Moves a checkpoint aside, verified byte for byte, to <checkpoint_root>/_retired/<query>/<digest>; and back.
 
-    1. copy: each file, compared by size and SHA-256 with what the plan saw      dies: copied again
+    1. copy: each file, synced, compared by size and SHA-256 with the plan       dies: copied again
     2. <digest>.complete is written, it holds the manifest's digest              from here on the copy counts
     3. the original goes: renamed out of sight where that works, then removed    dies: removed further
 
@@ -17,7 +17,9 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.failpoints import reach
+from surestart.remedies.durable import sync, sync_folders
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest, sha256_of
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 
@@ -59,6 +61,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
         for name, (size, sha) in found.files.items():
             _copy_verified(aside / name, here / name, size, sha)
             reach("remedy.restore.after_file")
+        sync_folders(here)
     back = read_manifest(here)
     if back.digest != wanted:
         raise _differs(str(here), wanted, back)
@@ -77,7 +80,7 @@ def check_retired(run: Running, step: Step) -> None:
         raise Refused(
             f"{aside} is gone: `surestart prune` has removed it, or somebody else",
             meaning=f"The former checkpoint of {link.query} cannot come back. Nothing was changed.",
-            next=f"surestart plan replay {step.stage} --from-output -o plan.json  # or reset",
+            next=plan_command(run.environment, "replay", step.stage, "--from-output") + "  # or reset",
             code="UndoTooLate",
         )
     found = read_manifest(aside)
@@ -102,6 +105,7 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
         for name, (size, sha) in manifest.files.items():
             _copy_verified(origin / name, target / name, size, sha)
             reach("remedy.move.after_file")
+        sync_folders(target)
         if not _complete(target).exists():
             _set_strays_aside(target, manifest)
             _write_marker(_complete(target), manifest.digest)
@@ -128,9 +132,11 @@ def _set_strays_aside(target: Path, manifest: Manifest) -> None:
 
 def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
     if target.is_file() and target.stat().st_size == size and sha256_of(target) == sha:
+        sync(target)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(origin, target)
+    sync(target)
     if sha256_of(target) != sha:
         raise Refused(
             f"{target} is not the same {size} bytes as {origin}",
@@ -164,7 +170,9 @@ def _write_marker(path: Path, text: str) -> None:
     """Under its name only when it is whole."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text, encoding="utf-8")
+    sync(fresh)
     fresh.replace(path)
+    sync(path.parent)
 
 
 def _complete(folder: Path) -> Path:

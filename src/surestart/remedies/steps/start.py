@@ -14,11 +14,13 @@ from surestart.gate.describe_run import describe_run
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import FINISHED, REMEDY, RunRecord
 from surestart.registry.write_runs import append_runs
+from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Link
 from surestart.remedies.commit_once import find_commit, note_of
 from surestart.remedies.journal import now, read_journals
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
+from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.start import Start, Window, find_start, read_kept
 from surestart.remedies.steps.clear import find_output
 from surestart.session import applied
@@ -72,8 +74,13 @@ def _kafka_offsets(run: Running, link: Link) -> dict[str, int]:
 
     source = link.stage.source
     assert isinstance(source, KafkaSource)
+    kept = read_kept(run.spark, run.environment, run.digest, link.name)
+    topic = recorded_topic(read_runs(run.environment, run.spark), link, run.environment)
+    if run.plan.method != BESIDE:
+        # What was filled beside came from the topic that there is; the id of the live runs may be a former one's.
+        refuse_other_topic(run.environment, link, kept, topic, "The output is partly cleared.")
     evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security)
-    rows = read_kept(run.spark, run.environment, run.digest, link.name).collect()
+    rows = kept.collect()
     marks = {row["partition"]: row["below"] for row in rows if row["source"] == source.topic}
     return {str(one.partition): marks.get(one.partition, one.earliest) for one in evidence.partitions}
 

@@ -57,15 +57,30 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
     """The table's content is what it was before the swap."""
     _, output = find_output(run, step)
+    after = swapped_at(run, step, output)
     before = run.facts("check")["live"][output.table.name]
-    # What the journal says counts: its commit may be further back than `find_commit` looks.
-    after = run.facts(step.id).get("after") or find_commit(run.spark, output.table, run.digest, step.id)
     if after is None:
         return {}  # It died before its commit.
     restored = put_back(run, step, output, before)
     if restored is None:
         return {}
     return {"restored": before, "version": restored, **_written_since(run, step, output, before, after, restored)}
+
+
+def swapped_at(run: Running, step: Step, output: Output) -> int | None:
+    """The version that the swap made; None: it was never made. Once it is journaled the table's history is not asked: a
+    stream may have made thousands of commits since."""
+    if step.id not in run.journal.done:
+        return find_commit(run.spark, output.table, run.digest, step.id)
+    after = run.facts(step.id).get("after")
+    if after is None:
+        raise CannotTell(
+            f"the swap of {output.table.label} is in the journal, and not at which version",
+            meaning="What was there before it, and what the stage has written since, cannot be told apart.",
+            next=f"DESCRIBE HISTORY {output.table.sql}",
+            code="SwapNotSeen",
+        )
+    return int(after)
 
 
 def _written_since(run: Running, step: Step, output: Output, before: int, after: int, restored: int) -> dict[str, Any]:
