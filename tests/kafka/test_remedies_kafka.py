@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import pytest
 from kafka_client import payloads, raw_rows, raw_stage
@@ -10,10 +11,12 @@ from kafka_client import payloads, raw_rows, raw_stage
 from surestart.errors import Refused, UsageError
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import read_chain
+from surestart.remedies.plan_backfill import Between, plan_backfill
 from surestart.remedies.plan_beside import plan_reset_beside
 from surestart.remedies.plan_replay import From, plan_replay
 from surestart.remedies.plan_reset import plan_reset
 from surestart.remedies.planning import Request
+from surestart.remedies.ranges import Range, narrow_evidence
 from surestart.remedies.undo import undo_remedy
 from surestart.runner import run_stage
 from surestart.sources.kafka import KafkaSource
@@ -54,6 +57,10 @@ class Stood:
 
     def undo(self, plan, **given):
         undo_remedy(self.spark, self.environment, self.chain, plan, lambda plan: plan.target, **given)
+
+    def backfill(self, ranges, between):
+        request = Request(settings={}, run=False)
+        return plan_backfill(self.spark, self.environment, self.chain, "raw-ingest", ranges, between, request)
 
     def _plan(self, make, **given):
         request = Request(settings={}, **{"run": False, **given})
@@ -109,6 +116,32 @@ def test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds(stood) ->
 
     assert stood.run() == 30
     assert stood.rows() == stood.stored
+
+
+def test_a_hole_is_filled_from_its_offsets_by_range_and_by_time(stood) -> None:
+    table = stood.environment.table("sensor_raw").sql
+    stood.spark.sql(f"DELETE FROM {table} WHERE partition = 0 AND offset BETWEEN 3 AND 6")
+    stood.spark.sql(f"DELETE FROM {table} WHERE partition = 1 AND offset = 9")
+    noon = int(time.time() * 1000)
+
+    assert stood.backfill((), Between(first=noon)).steps == ()
+    part = stood.backfill([Range(stood.topic, 0, 5, 99)], Between(first=noon - 3_600_000, last=noon))
+    assert part.steps[0].arguments["ranges"] == [[stood.topic, 0, 5, 6]]
+    stood.apply(part)
+    stood.more()
+    assert stood.run() == 10
+    rest = stood.backfill((), Between())
+    assert sorted(rest.steps[0].arguments["ranges"]) == [[stood.topic, 0, 3, 4], [stood.topic, 1, 9, 9]]
+    stood.apply(rest)
+
+    assert stood.rows() == stood.stored
+
+
+def test_a_backfill_asks_for_no_more_of_a_topic_than_its_ranges(stood) -> None:
+    evidence = stood.stage.source.read_evidence()
+    wanted = [Range(stood.topic, 0, 3, 4), Range(stood.topic, 0, 9, 9999), Range("other", 1, 0, 5)]
+    narrowed = narrow_evidence(evidence, stood.topic, wanted)
+    assert [(one.earliest, one.latest) for one in narrowed.partitions] == [(3, 20), (20, 20)]
 
 
 def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_named(stood) -> None:

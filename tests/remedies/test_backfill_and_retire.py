@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.apply import ALREADY
-from surestart.remedies.plan_backfill import Between, Range, plan_backfill
+from surestart.remedies.chain import read_chain
+from surestart.remedies.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
+from surestart.remedies.plan import Plan, Step, environment_facts
+from surestart.remedies.plan_backfill import Between, plan_backfill
 from surestart.remedies.plan_retire import plan_retire
+from surestart.remedies.ranges import Range
+from surestart.remedies.running import Running
+from surestart.remedies.start import Start
+from surestart.remedies.steps import backfill as backfill_step
 from surestart.runner import run_stage
-from tests.remedies.remedy import apply, assert_exact, chain_of, contents, request, undo
+from surestart.sinks.both import Both
+from surestart.sinks.postgres import PostgresSink
+from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, contents, request, undo
 
 
 @pytest.mark.chaos
@@ -48,13 +59,99 @@ def test_a_hole_in_raw_is_filled_once_and_the_stages_below_take_it_up(spark: Any
     assert apply(spark, stood, plan).outcome == ALREADY
 
 
-def test_a_retired_query_leaves_its_tables_and_comes_back(spark: Any, stood: Environment) -> None:
+def hole_in_raw(spark: Any, environment: Environment) -> list[Any]:
+    """Rows of one file are gone from raw; gives the range. The stages below have read them before."""
+    file = sorted(Path(environment.landing).iterdir())[1]
+    table = environment.table("sensor_raw")
+    spark.sql(f"DELETE FROM {table.sql} WHERE source LIKE '%{file.name}' AND offset BETWEEN 2 AND 5")
+    return [f"file:{file}", 0, 2, 5]
+
+
+def backfill(spark: Any, environment: Environment) -> Plan:
+    return plan_backfill(spark, environment, chain_of(environment), "raw-ingest", (), Between(), request())
+
+
+def begun(spark: Any, environment: Environment, plan: Plan) -> Running:
+    """As a driver leaves it that died before its step was in the journal."""
+    entry = Entry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
+    append_entry(spark, environment, entry, plan.as_json())
+    return Running(spark, environment, chain_of(environment), plan, Journal((entry,)), print)
+
+
+def test_a_begun_backfill_is_withdrawn_and_another_fills_the_hole(spark: Any, stood: Environment) -> None:
     before = contents(spark, stood)
-    with pytest.raises(Refused, match="sensor-merge-gold read the tables"):
-        plan_retire(spark, stood, chain_of(stood), "deserialize", True, request())
-    plan = plan_retire(spark, stood, chain_of(stood), "merge-gold", False, request())
+    hole = hole_in_raw(spark, stood)
+    plan = backfill(spark, stood)
+    assert plan.steps[0].arguments["ranges"] == [hole]
+    asleep = begun(spark, stood, plan)
+    with pytest.raises(Refused, match="Rows that were missing are being written") as refused:
+        apply(spark, stood, backfill(spark, stood))
+    assert f"surestart undo {plan.digest[:12]}" in refused.value.next
+
+    undo(spark, stood, plan)
+
+    with pytest.raises(Refused, match="was applied and undone"):
+        apply(spark, stood, plan)
+    # Its driver wakes up only now, and writes nothing: else the next one would write the same rows.
+    backfill_step.apply_step(asleep, plan.steps[0])
+    later = backfill(spark, stood)
+    assert later.steps[0].arguments["ranges"] == [hole]
+    apply(spark, stood, later)
+    assert contents(spark, stood) == before
+    with pytest.raises(Refused, match="missing and are right: they stay"):
+        undo(spark, stood, later)
+
+
+def test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends(spark: Any, stood: Environment) -> None:
+    before = contents(spark, stood)
+    hole_in_raw(spark, stood)
+    plan = backfill(spark, stood)
+    backfill_step.apply_step(begun(spark, stood, plan), plan.steps[0])
+
+    with pytest.raises(Refused, match="has written its rows"):
+        undo(spark, stood, plan)
+
+    assert contents(spark, stood) == before
+    (journal,) = read_journals(stood)
+    assert not journal.is_unfinished
+    assert apply(spark, stood, plan).journal.state == FINISHED
+    assert contents(spark, stood) == before
+
+
+def test_a_backfill_into_two_kinds_of_sink_is_refused_while_it_is_planned(environment: Environment) -> None:
+    stage = build_stages({})[0]
+    both = replace(stage, sink=Both(stage.sink, PostgresSink()))
+    chain = read_chain(environment, (both,))
+    with pytest.raises(Refused, match="sensor-raw-ingest writes to a Both, which no backfill knows"):
+        plan_backfill(None, environment, chain, "raw-ingest", (), Between(), request())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stage", ["raw-ingest", "merge-gold", pytest.param("deserialize", marks=pytest.mark.chaos)])
+def test_a_retired_query_leaves_its_tables_and_comes_back(spark: Any, stood: Environment, stage: str) -> None:
+    before = contents(spark, stood)
+    if stage != "merge-gold":
+        with pytest.raises(Refused, match="sensor-merge-gold read the tables"):
+            plan_retire(spark, stood, chain_of(stood), stage, True, request())
+    plan = plan_retire(spark, stood, chain_of(stood), stage, False, request())
     apply(spark, stood, plan)
-    assert not Path(stood.checkpoint("merge-gold")).exists()
-    assert contents(spark, stood)["sensor_gold"] == before["sensor_gold"]
+    assert not Path(stood.checkpoint(stage)).exists()
+    after = contents(spark, stood)
+    assert {name for name in before if after[name] != before[name]} == {f"sensor-{stage}"}
+    # The others go on: what is there is theirs still.
+    run_stage(spark, stood, build_stages(SETTINGS)[0 if stage == "merge-gold" else 2])
     undo(spark, stood, plan)
     assert contents(spark, stood) == before
+
+
+def test_a_backfill_waits_for_a_stage_below_that_would_leave_its_rows_out(spark: Any, environment: Environment) -> None:
+    """A replay of that stage came between the plan and its apply."""
+    step = Step("backfill:raw-ingest", "backfill", "write", "raw-ingest", {"ranges": []})
+    plan = Plan("backfill", "raw-ingest", "append", environment_facts(environment), 1, ("raw-ingest",), {}, (step,))
+    facts = {"starts": {"deserialize": Start("f" * 64, "deserialize", kept=True).as_dict()}}
+    entries = [Entry("f" * 64, 0, BEGUN), Entry("f" * 64, 1, DONE, step="start", facts=facts)]
+    for entry in entries:
+        append_entry(spark, environment, replace(entry, queries=("sensor-deserialize",), remedy="replay"))
+    run = Running(spark, environment, chain_of(environment), plan, Journal((Entry(plan.digest, 0, BEGUN),)), print)
+
+    with pytest.raises(Refused, match="sensor-deserialize has not yet read its table once"):
+        backfill_step.apply_step(run, step)

@@ -168,6 +168,26 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
     assert ids_and_versions(stood) == tables
 
 
+def test_new_rows_take_the_place_of_the_former_ones_in_one_commit_and_back(spark: Any, stood: Environment) -> None:
+    right, gold = contents(spark, stood)["sensor_gold"], stood.table("sensor_gold").sql
+    spark.sql(f"DELETE FROM {gold} WHERE offset % 3 = 0")
+    before, tables = contents(spark, stood), ids_and_versions(stood)
+    assert before["sensor_gold"] != right
+    plan = beside(spark, stood, "merge-gold")
+
+    apply(spark, stood, plan)
+
+    assert contents(spark, stood)["sensor_gold"] == right
+    table_id, version = tables["sensor_gold"]
+    assert ids_and_versions(stood) == {**tables, "sensor_gold": (table_id, version + 1)}
+    assert left_beside(stood) == []
+    assert apply(spark, stood, plan).outcome == ALREADY
+
+    undo(spark, stood, plan)
+
+    assert contents(spark, stood) == before
+
+
 @pytest.mark.chaos
 def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: Any, stood: Environment) -> None:
     gold = stood.table("sensor_gold").sql

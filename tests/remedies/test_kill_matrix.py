@@ -5,11 +5,13 @@ kill     once at each: the driver dies by SIGKILL on a copy of the environment
 hold     no half-done step is visible: a touched stage starts only where nothing was begun or all was released,
          and no other remedy begins meanwhile
 end      apply goes on, acts once and every row is there once; from the same ruin, undo gives back checkpoints byte
-         for byte and tables row for row
+         for byte and tables row for row, or says that what a backfill has written stays; a plan made then comes to its
+         end as well
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -35,6 +37,7 @@ from surestart.remedies.plan_backfill import Between, plan_backfill
 from surestart.remedies.plan_replay import From
 from surestart.remedies.plan_retire import plan_retire
 from surestart.runner import run_stage
+from tests.foundation.rows import TABLES
 from tests.gate.tree_bytes import bytes_of
 from tests.remedies.remedy import (
     SETTINGS,
@@ -60,12 +63,15 @@ HOLE = "offset BETWEEN 2 AND 5"
 @dataclass(frozen=True)
 class Case:
     """`prepare` brings the environment to where the remedy is planned. `holds`: its stages may not start half-way.
-    `ends_exact`: every row is there once when it has ended."""
+    `ends_exact`: every row is there once when it has ended; `ends_as_before`: the tables hold what they held.
+    `other`: a plan that may not begin meanwhile."""
 
     plan: Planner
     prepare: Callable[[Any, Environment], None] = lambda spark, environment: None
     holds: bool = True
     ends_exact: bool = True
+    ends_as_before: bool = False
+    other: Planner = lambda spark, environment: reset(spark, environment, "merge-gold", run=True)
 
 
 def make_hole(spark: Any, environment: Environment, stage: str, *tables: str) -> None:
@@ -92,6 +98,14 @@ def retire(stage: str, clear: bool) -> Planner:
     return lambda spark, environment: plan_retire(spark, environment, chain_of(environment), stage, clear, request())
 
 
+def of_stage(stage: str) -> Planner:
+    return lambda spark, environment: reset(spark, environment, stage, run=True)
+
+
+def landed(environment: Environment, number: int) -> Path:
+    return sorted(Path(environment.landing).iterdir())[number]
+
+
 READ = ("sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
 STAGES = ("raw-ingest", "deserialize", "merge-gold")
 CASES = {
@@ -109,14 +123,31 @@ CASES = {
         backfill("raw-ingest"),
         lambda spark, environment: make_hole(spark, environment, "raw-ingest", "sensor_raw", *READ),
         holds=False,
+        other=of_stage("raw-ingest"),
     ),
     "backfill deserialize": Case(
         backfill("deserialize"),
         lambda spark, environment: make_hole(spark, environment, "deserialize", *READ),
         holds=False,
+        other=of_stage("deserialize"),
     ),
-    "retire merge-gold": Case(retire("merge-gold", False), ends_exact=False),
+    **{f"retire {stage}": Case(retire(stage, False), ends_exact=False, other=of_stage(stage)) for stage in STAGES},
     "retire merge-gold and its table": Case(retire("merge-gold", True), ends_exact=False),
+    "lost checkpoint of raw-ingest": Case(
+        lambda spark, environment: replay(spark, environment, "raw-ingest", From(), run=True),
+        lambda spark, environment: shutil.rmtree(environment.checkpoint("raw-ingest")),
+    ),
+    "positions of raw-ingest": Case(
+        lambda spark, environment: replay(
+            spark, environment, "raw-ingest", From(positions={f"file:{landed(environment, 2)}": {"0": 4}}), run=True
+        )
+    ),
+    "keep what raw-ingest has lost": Case(
+        lambda spark, environment: reset(spark, environment, "raw-ingest", run=True, keep_lost=True),
+        lambda spark, environment: landed(environment, 0).unlink(),
+        ends_exact=False,
+        ends_as_before=True,
+    ),
 }
 
 
@@ -184,9 +215,13 @@ def take_callbacks_back(gateway: Any) -> None:
 
 
 def places(passed: list[str], case: str) -> list[str]:
-    """Each name once, as `name:n`; which of its times is chosen by the case, so that cases differ."""
-    chance = random.Random(case)
-    return [f"{name}:{chance.randint(1, times)}" for name, times in Counter(passed).items()]
+    """Each name once, as `name:n`; which of its times is chosen by the case, so that cases differ. Each table and each
+    checkpoint where a step of theirs ends."""
+    chance, found = random.Random(case), list[str]()
+    for name, times in Counter(passed).items():
+        every = name.endswith((".clear", ".retire", "clear.after_commit", "restore.after_commit"))
+        found += [f"{name}:{number}" for number in (range(1, times + 1) if every else [chance.randint(1, times)])]
+    return found
 
 
 def journal_of(environment: Environment, plan: Plan) -> Journal | None:
@@ -211,7 +246,7 @@ def assert_held(ground: Ground, plan: Plan, other: Plan, verb: str, holds: bool)
     assert bytes_of(environment) == before
 
 
-def assert_goes_on(ground: Ground, plan: Plan, ends_exact: bool) -> None:
+def assert_goes_on(ground: Ground, plan: Plan, case: Case, before: dict[str, Any]) -> None:
     spark, environment = ground.spark, ground.environment
     apply(spark, environment, plan)
     journal = journal_of(environment, plan)
@@ -221,10 +256,35 @@ def assert_goes_on(ground: Ground, plan: Plan, ends_exact: bool) -> None:
     before = bytes_of(environment)
     assert apply(spark, environment, plan).outcome == ALREADY
     assert bytes_of(environment) == before
-    if ends_exact:
-        land_more(environment)
-        run_stages(spark, environment)
-        assert_exact(environment)
+    if case.ends_as_before:
+        found = contents(spark, environment)
+        assert {name for name in TABLES if found[name] != before[name]} == set()
+    if case.ends_exact:
+        assert_ends_exact(ground)
+
+
+def assert_ends_exact(ground: Ground) -> None:
+    land_more(ground.environment)
+    run_stages(ground.spark, ground.environment)
+    assert_exact(ground.environment)
+
+
+def assert_another_ends(ground: Ground, case: Case) -> None:
+    """A plan that is made now, for the same."""
+    another = case.plan(ground.spark, ground.environment)
+    if another.steps:
+        apply(ground.spark, ground.environment, another)
+    if case.ends_exact:
+        assert_ends_exact(ground)
+
+
+def assert_withdrawn(ground: Ground, plan: Plan) -> None:
+    """Of a backfill: it writes no more rows; what it has written stays."""
+    with contextlib.suppress(Refused):
+        undo(ground.spark, ground.environment, plan)
+    journal = journal_of(ground.environment, plan)
+    assert journal is not None
+    assert not journal.is_unfinished
 
 
 def assert_undone(ground: Ground, plan: Plan, before: dict[str, Any]) -> None:
@@ -244,14 +304,11 @@ def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
     case.prepare(spark, stood)
     before = contents(spark, stood)
     plan = case.plan(spark, stood)
-    other = (
-        reset(spark, stood, plan.stage, run=True)
-        if "reset" not in name
-        else replay(spark, stood, plan.stage, From(batch=0))
-    )
+    other = case.other(spark, stood)
     points = places(ground.trace("apply", plan), name)
     assert len(points) >= 10
     ground.keep("before")
+    chosen = random.Random(name).choice(points)
     for point in points:
         print(f"{name}: killed at {point}")
         ground.put_back("before")
@@ -264,13 +321,37 @@ def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
             assert_held(ground, plan, other, "apply", case.holds)
         else:
             assert journal.state in (RELEASED, FINISHED)
-        assert_goes_on(ground, plan, case.ends_exact)
-        if journal is not None:
-            ground.put_back("killed")
+        assert_goes_on(ground, plan, case, before)
+        if journal is None:
+            continue
+        ground.put_back("killed")
+        if plan.undo:
             assert_undone(ground, plan, before)
+        else:
+            assert_withdrawn(ground, plan)
+        if point in (chosen, points[-1]) or not plan.undo:
+            assert_another_ends(ground, case)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("backfill")])
+def test_a_backfill_whose_withdrawal_was_killed_is_withdrawn(
+    spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
+) -> None:
+    case, ground = CASES[name], Ground(spark, stood, tmp_path)
+    case.prepare(spark, stood)
+    plan = case.plan(spark, stood)
+    ground.kill("apply", plan, "remedy.begun:1")
+    ground.keep("begun")
+    for point in places(ground.trace("undo", plan), name):
+        ground.put_back("begun")
+        ground.kill("undo", plan, point)
+        with pytest.raises(Refused, match="is being undone"):
+            apply(spark, stood, plan)
+        assert_withdrawn(ground, plan)
+        assert_another_ends(ground, case)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("backfill")])
 def test_an_undo_killed_at_every_place_goes_on(
     spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
 ) -> None:
@@ -279,7 +360,7 @@ def test_an_undo_killed_at_every_place_goes_on(
     before = contents(spark, stood)
     plan = case.plan(spark, stood)
     apply(spark, stood, plan)
-    other = reset(spark, stood, plan.stage, run=True)
+    other = case.other(spark, stood)
     points = places(ground.trace("undo", plan), name)
     assert len(points) >= 4
     ground.keep("applied")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 
 from surestart.cli import build_parser
 from surestart.commands.plan import check_options, make_plan
+from surestart.deltalog import read_delta_log
 from surestart.diagnosis.ask_stages import ask_stage
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.explanations.explanation import REPLAY
 from surestart.diagnosis.finding import Verdict
 from surestart.environment import Environment
-from surestart.remedies.plan import Plan
-from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, run_stages
+from surestart.errors import Refused
+from surestart.runner import run_stage
+from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, land_more, run_stages
 
 
 def parsed(command: str) -> Any:
@@ -36,29 +39,61 @@ def test_the_remedy_of_an_explanation_says_where_to_begin() -> None:
     assert args.from_output
 
 
-def plan_named_for_a_rewound_checkpoint(spark: Any, stood: Environment) -> Plan:
+def rewind(spark: Any, environment: Environment) -> None:
     for folder in ("offsets", "commits"):
         for name in ("2", ".2.crc"):
-            (Path(stood.checkpoint("raw-ingest")) / folder / name).unlink()
-    raw = chain_of(stood).link("raw-ingest")
-    found = ask_stage(stood, raw.stage, options=f"--root {stood.root}")
-    assert found.verdict is Verdict.UNSAFE
+            (Path(environment.checkpoint("raw-ingest")) / folder / name).unlink()
 
-    plan = make_plan(spark, stood, chain_of(stood), parsed(found.findings[0].next), SETTINGS)
-    assert {effect.rows for effect in plan.effects if effect.action == "remove rows"} == {0}
-    return plan
+
+def lose(spark: Any, environment: Environment) -> None:
+    shutil.rmtree(environment.checkpoint("raw-ingest"))
+
+
+def lose_all_but_sources(spark: Any, environment: Environment) -> None:
+    """The list of files that were read: with it alone, a new start would read none of them and say nothing."""
+    for path in Path(environment.checkpoint("raw-ingest")).iterdir():
+        if path.is_dir() and path.name != "sources":
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+
+
+def restore_the_table(spark: Any, environment: Environment) -> None:
+    table = environment.table("sensor_gold")
+    version = read_delta_log(table.path).latest_version
+    spark.sql(f"RESTORE TABLE {table.sql} TO VERSION AS OF {version - 1}").collect()
+
+
+DAMAGES = {
+    "rewound": (rewind, "raw-ingest"),
+    "lost": (lose, "raw-ingest"),
+    "lost but for sources": (lose_all_but_sources, "raw-ingest"),
+    "table restored": (restore_the_table, "merge-gold"),
+}
 
 
 @pytest.mark.chaos
-def test_the_command_that_the_doctor_names_for_a_rewound_checkpoint_can_be_planned(
-    spark: Any, stood: Environment
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damage_is_refused_and_the_command_that_is_named_makes_the_tables_exact(
+    spark: Any, stood: Environment, damage: str
 ) -> None:
-    assert plan_named_for_a_rewound_checkpoint(spark, stood).remedy == "replay"
+    harm, name = DAMAGES[damage]
+    harm(spark, stood)
+    stage = chain_of(stood).link(name).stage
+    found = ask_stage(stood, stage, options=f"--root {stood.root}")
+    assert found.verdict is Verdict.UNSAFE
+    with pytest.raises(Refused) as refused:
+        run_stage(spark, stood, stage)
+    assert found.findings[0].next == refused.value.next
 
+    args = parsed(refused.value.next)
+    plan = make_plan(spark, stood, chain_of(stood), args, SETTINGS)
+    if damage == "rewound":
+        assert {effect.rows for effect in plan.effects if effect.action == "remove rows"} == {0}
+    done = apply(spark, stood, plan)
 
-@pytest.mark.chaos
-def test_it_makes_the_tables_exact(spark: Any, stood: Environment) -> None:
-    plan = plan_named_for_a_rewound_checkpoint(spark, stood)
-    apply(spark, stood, plan)
+    assert done.certificate is not None
+    assert done.certificate["exact"], done.certificate
+    land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)

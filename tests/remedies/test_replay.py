@@ -9,13 +9,26 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused, StoppedHalfway, UsageError
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.journal import read_journals
 from surestart.remedies.plan import Effect, Plan
 from surestart.remedies.plan_replay import From
-from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, replay, reset, run_stages, undo
+from surestart.runner import run_stage
+from tests.remedies.remedy import (
+    SETTINGS,
+    apply,
+    assert_exact,
+    chain_of,
+    contents,
+    land_more,
+    replay,
+    reset,
+    run_stages,
+    undo,
+)
 
 
 def removed(plan: Any) -> dict[str, int]:
@@ -93,6 +106,20 @@ def test_rows_that_the_source_has_no_more_are_not_removed_unless_their_number_is
     after = contents(spark, stood)
     tables = [name for name in before if name.startswith("sensor_")]
     assert {name: after[name] for name in tables} == {name: before[name] for name in tables}
+
+
+def test_rows_that_the_source_has_no_more_are_kept_and_the_others_come_again(spark: Any, stood: Environment) -> None:
+    lost, before = sorted(Path(stood.landing).iterdir())[0], contents(spark, stood)["sensor_raw"]
+    lost.unlink()
+    plan = reset(spark, stood, "raw-ingest", keep_lost=True)
+
+    apply(spark, stood, plan)
+
+    kept = contents(spark, stood)["sensor_raw"]
+    assert sum(kept.values()) == 10
+    assert all(repr(lost.name).strip("'") in row for row in kept)
+    run_stage(spark, stood, build_stages(SETTINGS)[0])
+    assert contents(spark, stood)["sensor_raw"] == before
 
 
 @pytest.mark.chaos

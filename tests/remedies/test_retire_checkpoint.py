@@ -190,6 +190,32 @@ def test_a_removal_that_died_between_two_files_is_carried_on(tmp_path: Path) -> 
     assert not origin.exists()
 
 
+def test_what_another_process_has_copied_is_never_removed(environment: Environment) -> None:
+    """On a catalog nothing keeps two processes of one remedy apart: the other may be about to remove the original."""
+    here, aside, _ = places(environment)
+    before = fill(here)
+    dies_at("remedy.move.after_file:3", lambda: away(environment, before.digest))
+    copied = {path: path.stat().st_mtime_ns for path in aside.rglob("*") if path.is_file()}
+    assert len(copied) == 3
+
+    away(environment, before.digest)
+
+    assert {path: path.stat().st_mtime_ns for path in copied} == copied
+
+
+def test_what_the_origin_has_no_longer_is_set_aside_and_not_retired(environment: Environment) -> None:
+    here, _, since = places(environment)
+    fill(here)
+    dies_at("remedy.move.after_file:3", lambda: move_verified(here, since, None))
+    (here / "commits/0").unlink()
+    left = read_manifest(here)
+
+    move_verified(here, since, None)
+
+    assert read_manifest(since) == left
+    assert (since.with_name(f"{since.name}.strays") / "commits/0").is_file()
+
+
 def test_a_copy_is_on_the_disk_before_its_original_goes(environment: Environment, monkeypatch: Any) -> None:
     here, aside, _ = places(environment)
     before = fill(here)

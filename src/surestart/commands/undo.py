@@ -38,6 +38,12 @@ def run(args: argparse.Namespace) -> int:
     chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
     confirm = confirming(args.confirm, command)
     undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))
+    if plan.remedy == "backfill":
+        sys.stdout.write(
+            f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "
+            f"that it had written were missing, and stay.\nNext: surestart verify{options}\n"
+        )
+        return EXIT_FINE
     sys.stdout.write(
         f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
         f"their former versions.\nNext: surestart run all{options}\n"

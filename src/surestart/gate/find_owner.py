@@ -25,6 +25,7 @@ from surestart.registry.run_record import REMEDY, RunRecord
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+OWNER_RUNNING = "OWNER_RUNNING"
 OWNER_PAUSED = "OWNER_PAUSED"
 OWNER_UNKNOWN = "OWNER_UNKNOWN"
 _HARMLESS = (
@@ -126,7 +127,7 @@ def _being_started(record: RunRecord, path: Path, commands: Commands) -> Suresta
         meaning=f"It holds {path} and has not said yet who it is. Two drivers on one checkpoint corrupt it.",
         next=commands.history(),
         do_not=f"delete {path}.",
-        code="OWNER_RUNNING",
+        code=OWNER_RUNNING,
     )
 
 
@@ -173,7 +174,7 @@ def _running(owner: RunRecord, state: OwnerState, commands: Commands) -> Suresta
         "Nothing was started and nothing was changed.",
         next=commands.history(),
         do_not="stop it by starting it again; stop that process, or cancel that job run, if it must go.",
-        code="OWNER_RUNNING",
+        code=OWNER_RUNNING,
     )
 
 

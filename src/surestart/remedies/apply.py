@@ -23,7 +23,7 @@ from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE, BesideNotExact
 from surestart.remedies.chain import Chain
 from surestart.remedies.check_plan import check_names, check_touched
-from surestart.remedies.claiming import claimed, refuse_new_owners
+from surestart.remedies.claiming import begin_alone, claimed
 from surestart.remedies.filling import CHECK, FILL, begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import (
@@ -37,7 +37,7 @@ from surestart.remedies.journal import (
     Journal,
     read_journals,
 )
-from surestart.remedies.journaling import begin, carried_on, enter_done, stopped
+from surestart.remedies.journaling import carried_on, enter_done, stopped
 from surestart.remedies.next_command import named, plan_again
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
@@ -121,10 +121,7 @@ def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
     journal = look_up(run.spark, run.environment, run.plan)
     if journal is None:
         check_world(run.spark, run.chain, run.plan)
-        run = begin(run)
-        reach("remedy.begun")
-        refuse_new_owners(run)
-        return run
+        return begin_alone(run)
     if journal.state != BEGUN:
         raise carried_on(run, "apply")
     return replace(run, journal=journal)

@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from surestart.diagnosis.commands import Commands
+from surestart.errors import SurestartError
+from surestart.failpoints import reach
 from surestart.gate.describe_run import describe_run, options_of
 from surestart.gate.find_owner import claim_by_file, refuse_live_owner
 from surestart.registry.claim_file import claims_folder
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.half_way import half_way
-from surestart.remedies.journal import UNDOING, read_journals
+from surestart.remedies.journal import UNDOING, WITHDRAWN, read_journals
+from surestart.remedies.journaling import begin, enter
 from surestart.remedies.running import Running
+from surestart.remedies.world import check_world
 
 
 @contextmanager
@@ -40,9 +44,25 @@ def claimed(run: Running) -> Iterator[None]:
             lock.release(clear=not died)
 
 
+def begin_alone(run: Running) -> Running:
+    """The plan is begun, and nobody else began meanwhile. Raises with the plan withdrawn, and nothing else changed."""
+    run = begin(run)
+    reach("remedy.begun")
+    try:
+        refuse_rivals(run)
+        refuse_new_owners(run)
+        if claims_folder(run.environment) is None or run.plan.remedy == "backfill":
+            # No claim was held: another remedy may have begun and ended since the world was looked at.
+            check_world(run.spark, run.chain, run.plan)
+    except SurestartError:
+        enter(run, WITHDRAWN, "", "")
+        raise
+    return run
+
+
 def refuse_new_owners(run: Running) -> None:
     """Where claims are rows of a table, a stage may have claimed its query while the remedy began: both have written,
-    and both look again. Raises with nothing changed but the journal, which an undo closes."""
+    and both look again. Raises with nothing changed but the journal, which the caller sets back."""
     if claims_folder(run.environment) is not None or run.plan.remedy == "backfill":
         return
     for name in run.plan.touched:

@@ -30,12 +30,15 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
     verb = "undo" if journal.state == UNDOING else "apply"
     settings = f" -e {environment.name} {options}".rstrip()
     done = len(journal.undone if journal.state == UNDOING else journal.done)
-    harm = (
-        "New tables are being filled beside its own, to take their place; another remedy would change what they "
-        "replace."
-        if journal.state == FILLING
-        else "Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows."
-    )
+    if journal.goes_on_beside and first.remedy == "backfill":
+        harm = "Rows that were missing are being written; another remedy would remove them, or write them again."
+    elif journal.state == FILLING:
+        harm = (
+            "New tables are being filled beside its own, to take their place; another remedy would change what they "
+            "replace."
+        )
+    else:
+        harm = "Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows."
     return Refused(
         f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
         f"{journal.last.next or 'its end'})",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
-from surestart.remedies.journal import BEGUN, FILLING, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
+from surestart.remedies.journal import BEGUN, OF_ANOTHER, Entry, Journal, append_entry, now, read_journals
 from surestart.remedies.next_command import named
 from surestart.remedies.pinned import first_line
 from surestart.remedies.running import Running
@@ -66,11 +66,12 @@ def explained(problem: Exception) -> SurestartError:
 def stopped(run: Running, what: str, failure: Exception, verb: str) -> SurestartError:
     problem = explained(failure)
     jobs = " The jobs that it has paused stay paused until then." if run.journal.paused_jobs is not None else ""
+    undoable = run.plan.undo or run.journal.is_unfinished
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
         meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
-        next=again(run, verb) + ("" if verb == "undo" else f"  # or: {again(run, 'undo')}"),
-        do_not=problem.do_not or ("" if run.journal.state == FILLING else "start one of its stages by hand."),
+        next=again(run, verb) + ("" if verb == "undo" or not undoable else f"  # or: {again(run, 'undo')}"),
+        do_not=problem.do_not or ("start one of its stages by hand." if run.journal.is_open else ""),
         code=problem.code if problem is failure else "StepFailed",
     )
 

@@ -16,27 +16,22 @@ from typing import TYPE_CHECKING
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
+from surestart.gate.describe_run import options_of
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import Chain
 from surestart.remedies.counts import Gap
-from surestart.remedies.journal import now, read_journals
+from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
-from surestart.remedies.reach import read_reach
-from surestart.remedies.start import find_start, in_first_snapshot
+from surestart.remedies.ranges import Range, read_rows
+from surestart.remedies.unread_begin import refuse_unread_begin
+from surestart.sinks.delta_append import DeltaAppend
+from surestart.sinks.delta_split import DeltaSplit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
-
-
-@dataclass(frozen=True)
-class Range:
-    source: str
-    partition: int
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -71,14 +66,24 @@ def plan_backfill(
     request: Request,
 ) -> Plan:
     link = chain.link(stage)
+    place = f"-e {environment.name} {options_of(environment)}".rstrip()
     if link.keyed or not link.outputs:
         raise UsageError(
             f"{link.query} keeps one row per key: a hole in it is not a range of positions",
-            meaning="Merging its input again fills it and changes nothing else. Nothing was planned.",
-            next=f"surestart plan replay {stage} --from-batch 0 -o plan.json",
+            meaning="A reset removes its rows and merges all of its input again; with --beside readers keep the old "
+            "ones until then. Nothing was planned.",
+            next=f"surestart plan reset {stage} {place} -o plan.json",
             code="KeyedBackfill",
         )
-    _refuse_unread_begin(spark, environment, chain, stage)
+    if not isinstance(link.stage.sink, (DeltaAppend, DeltaSplit)):
+        raise Refused(
+            f"{link.query} writes to a {type(link.stage.sink).__name__}, which no backfill knows",
+            meaning="Written to its Delta table alone, they would be missing in the other sink. Nothing was planned.",
+            next=f"surestart plan replay {stage} --from-batch 0 {place} -o plan.json  # or "
+            "--from-positions, for the partitions that lack rows",
+            code="BackfillNotOffered",
+        )
+    refuse_unread_begin(spark, environment, chain, stage)
     certificate = certify(spark, environment, chain)
     count = next(one for one in certificate.stages if one.stage == stage)
     if count.cannot_tell:
@@ -130,21 +135,6 @@ def plan_backfill(
     )
 
 
-def _refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Chain, stage: str) -> None:
-    """A stage below that is still at its begin after a remedy leaves out everything below its marks: the rows written
-    now would be among them."""
-    journals = read_journals(environment, spark)
-    for link in chain.below(stage)[1:]:
-        start = find_start(journals, link.name)
-        if start is not None and start.kept and in_first_snapshot(read_reach(link.checkpoint)):
-            raise Refused(
-                f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
-                meaning="Rows that are written below its marks now would be left out by it. Nothing was planned.",
-                next=f"surestart run {link.name} -e {environment.name}",
-                code="BeginNotReached",
-            )
-
-
 def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:
     """What is missing and was named; all that is missing where nothing was named."""
     if not ranges:
@@ -168,9 +158,7 @@ def _of_that_time(
 ) -> list[Range]:
     from pyspark.sql import functions as F
 
-    from surestart.remedies.steps.backfill import within
-
-    rows = within(spark, chain.link(stage).stage.source.read_batch(spark, environment), wanted)
+    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
     if "source_time" not in rows.columns:
         raise UsageError(
             f"the rows that {stage} reads have no time of arrival",

@@ -15,13 +15,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
-from surestart.errors import Refused, UsageError
+from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Chain
 from surestart.remedies.check_plan import check_names
-from surestart.remedies.claiming import claimed
+from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.filling import CHECK, FILL
 from surestart.remedies.give_up import give_up
 from surestart.remedies.half_way import half_way
@@ -36,6 +36,7 @@ from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept
 from surestart.remedies.steps.retire import check_retired
 from surestart.remedies.undo_loss import CONTENT, refuse_undo_loss
+from surestart.remedies.withdraw_backfill import is_begun_backfill, withdraw_backfill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,11 +87,14 @@ def undo_remedy(
         # It may have died before it had started the jobs again.
         return set_jobs_back(run).journal
     _refuse_overtaken(journals, journal, environment)
-    if not plan.undo:
+    begun_backfill = is_begun_backfill(plan, journal)
+    if not plan.undo and not begun_backfill:
         raise Refused(
             f"a {plan.remedy} has nothing that could be undone",
-            meaning="See what the plan said about it.",
-            next=f"surestart plan {plan.remedy} {plan.stage}",
+            meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
+            if plan.remedy == "backfill"
+            else "See what the plan said about it. Nothing was changed.",
+            next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
             code="NoUndo",
         )
     if journal.state != UNDOING:
@@ -102,6 +106,8 @@ def undo_remedy(
                 next=f"surestart undo {plan.digest[:12]} {named(environment)} --confirm {plan.target}",
                 code="NotConfirmed",
             )
+    if begun_backfill:
+        return withdraw_backfill(run)
     order = undo_order(plan, journal)
     following = order[0].id if order else ""
 
@@ -123,8 +129,7 @@ def undo_remedy(
                 return run.journal
             if run.journal.state != UNDOING:
                 check(run)
-                run = enter(run, UNDOING, "", following)
-                reach("remedy.undoing")
+                run = _begin_undo_alone(run, following)
             else:
                 _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
         for index, step in enumerate(order):
@@ -146,6 +151,21 @@ def undo_remedy(
         run = enter(run, WITHDRAWN, "", "")
         reach("remedy.withdrawn")
     return set_jobs_back(run).journal
+
+
+def _begin_undo_alone(run: Running, following: str) -> Running:
+    """The undo is begun, and nobody else began meanwhile. Raises with the journal as it was."""
+    former = run.journal.state
+    run = enter(run, UNDOING, "", following)
+    reach("remedy.undoing")
+    try:
+        _refuse_overtaken(read_journals(run.environment, run.spark), read_again(run).journal, run.environment)
+        if has_taken_over(run.plan, run.journal):
+            refuse_new_owners(run)
+    except SurestartError:
+        enter(run, former, "", "")
+        raise
+    return run
 
 
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
@@ -185,8 +205,10 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         for one in journals[position + 1 :]
         if one.state != WITHDRAWN and set(one.first.queries) & set(journal.first.queries)
     ]
+    # A backfill only adds rows, and an undo takes them back like those of the stage itself. Not while it writes.
+    later = [one for one in later if one.first.remedy != "backfill" or one.is_unfinished]
     for one in later:
-        if one.is_open:
+        if one.is_open or one.first.remedy == "backfill":
             raise half_way(one, one.first.queries[0], environment, options_of(environment))
     if later:
         newest = later[-1]

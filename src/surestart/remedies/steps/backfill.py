@@ -7,13 +7,16 @@ The identity is the plan's, so a second attempt is recognised by the tables and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.failpoints import reach
+from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
+from surestart.remedies.ranges import Range, read_rows
 from surestart.remedies.running import Running
+from surestart.remedies.unread_begin import refuse_unread_begin
+from surestart.remedies.world import check_world
 from surestart.session import applied, kept
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_append import DeltaAppend, append_once
@@ -21,25 +24,20 @@ from surestart.sinks.delta_split import DeltaSplit
 from surestart.sinks.delta_table import read_table
 from surestart.stage import BatchContext
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from surestart.remedies.plan_backfill import Range
-
-_RANGES = "source STRING, partition INT, first BIGINT, last BIGINT"
-
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """The rows are in the output, once."""
+    # Also now: another remedy may have come between the plan and this, and `begun` and this if a driver died there.
+    check_world(run.spark, run.chain, run.plan)
+    refuse_unread_begin(run.spark, run.environment, run.chain, step.stage)
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
-    wanted = run.spark.createDataFrame([tuple(one) for one in step.arguments["ranges"]], _RANGES)
-    rows = _within(stage.source.read_batch(run.spark, environment), wanted)
+    rows = read_rows(run.spark, environment, stage, [Range(*one) for one in step.arguments["ranges"]])
     for output in link.outputs:
         there = read_table(run.spark, output.table).select("source", "partition", "offset")
         rows = rows.join(there, ["source", "partition", "offset"], "left_anti")
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
-    identity = f"backfill-{run.digest[:16]}"
+    identity = identity_of(run)
     with applied(run.spark, pairs(EVERYWHERE)):
         transformed = stage.transform(rows)
         if isinstance(stage.sink, DeltaAppend):
@@ -52,26 +50,11 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
             raise Refused(
                 f"{link.query} writes to a {type(stage.sink).__name__}, which no backfill knows",
                 meaning="Nothing was written.",
-                next=f"surestart plan replay {stage.name}",
+                next=again(run, "undo"),
             )
     reach("remedy.backfill.after_commit")
     return {"identity": identity}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
-    return {}
-
-
-def within(spark: SparkSession, rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
-    """The rows whose position lies in one of the ranges."""
-    values = [(one.source, one.partition, one.first, one.last) for one in ranges]
-    return _within(rows, spark.createDataFrame(values, _RANGES))
-
-
-def _within(rows: DataFrame, ranges: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    marks = F.broadcast(ranges.toDF("r_source", "r_partition", "r_first", "r_last"))
-    same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
-    inside = F.col("offset").between(F.col("r_first"), F.col("r_last"))
-    return rows.join(marks, same & inside, "left_semi")
+def identity_of(run: Running) -> str:
+    return f"backfill-{run.digest[:16]}"

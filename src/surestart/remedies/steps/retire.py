@@ -99,14 +99,16 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
         manifest = read_manifest(origin)
         if wanted is not None and manifest.digest != wanted:
             raise _differs(str(origin), wanted, manifest)
-        # A former attempt may have copied files that the origin has no longer.
-        shutil.rmtree(target, ignore_errors=True)
-        target.mkdir(parents=True)
+        # Never emptied first: on a catalog another process of this remedy may have completed it by now, and be about
+        # to remove the original.
+        target.mkdir(parents=True, exist_ok=True)
         for name, (size, sha) in manifest.files.items():
             _copy_verified(origin / name, target / name, size, sha)
             reach("remedy.move.after_file")
         sync_folders(target)
-        _write_marker(_complete(target), manifest.digest)
+        if not _complete(target).exists():
+            _set_strays_aside(target, manifest)
+            _write_marker(_complete(target), manifest.digest)
     manifest = read_manifest(target)
     promised = _complete(target).read_text(encoding="utf-8")
     if manifest.digest != promised:
@@ -118,6 +120,14 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
     reach("remedy.move.before_removal")
     _remove(origin, target)
     return manifest
+
+
+def _set_strays_aside(target: Path, manifest: Manifest) -> None:
+    """A former attempt may have copied files that the origin has no longer."""
+    for name in read_manifest(target).files.keys() - manifest.files.keys():
+        stray = target.with_name(target.name + ".strays") / name
+        stray.parent.mkdir(parents=True, exist_ok=True)
+        (target / name).replace(stray)
 
 
 def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:

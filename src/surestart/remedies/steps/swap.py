@@ -60,7 +60,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     after = swapped_at(run, step, output)
     before = run.facts("check")["live"][output.table.name]
     if after is None:
-        return {}
+        return {}  # It died before its commit.
     restored = put_back(run, step, output, before)
     if restored is None:
         return {}

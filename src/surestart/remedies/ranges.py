@@ -1,0 +1,52 @@
+"""Ranges of positions of a source, and the bounded read of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka_evidence import KafkaEvidence
+from surestart.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = "r_source STRING, r_partition INT, r_first BIGINT, r_last BIGINT"
+
+
+@dataclass(frozen=True)
+class Range:
+    source: str
+    partition: int
+    first: int
+    last: int
+
+
+def read_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
+    """The rows of the stage's source whose position lies in one of the ranges."""
+    from pyspark.sql import functions as F
+
+    if isinstance(stage.source, KafkaSource):
+        evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
+        rows = stage.source.read_batch(spark, environment, evidence)
+    else:
+        rows = stage.source.read_batch(spark, environment)
+    values = [(one.source, one.partition, one.first, one.last) for one in ranges]
+    marks = F.broadcast(spark.createDataFrame(values, _COLUMNS))
+    same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
+    inside = F.col("offset").between(F.col("r_first"), F.col("r_last"))
+    return rows.join(marks, same & inside, "left_semi")
+
+
+def narrow_evidence(evidence: KafkaEvidence, topic: str, ranges: Sequence[Range]) -> KafkaEvidence:
+    """Of each partition, from the first offset that is wanted to the last: a hole of a minute is no topic of a week."""
+    narrowed = []
+    for one in evidence.partitions:
+        wanted = [part for part in ranges if (part.source, part.partition) == (topic, one.partition)]
+        first = max(one.earliest, min((part.first for part in wanted), default=one.latest))
+        last = min(one.latest, max((part.last + 1 for part in wanted), default=first))
+        narrowed.append(replace(one, earliest=min(first, last), latest=last))
+    return replace(evidence, partitions=tuple(narrowed))
