@@ -37,7 +37,7 @@ def test_each_difference_from_gold_is_counted(spark: Any, database: Database, tm
     database.execute("UPDATE sensor_gold SET sensor_id = 'nobody''s: 1' WHERE " + key.format(7))
     database.execute(
         "UPDATE sensor_gold SET temperature = temperature + 1e-9 WHERE (sensor_id, reading_time) = (SELECT sensor_id,"
-        " reading_time FROM sensor_gold WHERE temperature IS NOT NULL AND sensor_id NOT LIKE 'nobody%' ORDER BY 1, 2"
+        " reading_time FROM sensor_gold WHERE temperature IS NOT NULL AND sensor_id NOT LIKE 'nobody%%' ORDER BY 1, 2"
         " OFFSET 11 LIMIT 1)"
     )
 

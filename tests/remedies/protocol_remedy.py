@@ -434,16 +434,53 @@ def undo_remedy(world: World, me: str, digest: str) -> Steps:
     if journal.state != UNDOING:
         if world.rules.restore_checks_source:
             _refuse_loss(world, plan)
+        _refuse_vacuumed(world, plan)
         journal = _enter(world, journal, UNDOING, "")
         yield
-    for step in undo_order(plan):
+    former = former_state(journal)
+    for step in _order(world, plan):
         if step.id not in journal.undone:
-            yield from _undo_step(world, plan, journal, step)
+            dirty = {digest: set(stages) for digest, stages in world.dirty.items()}
+            try:
+                yield from _undo_step(world, plan, journal, step)
+            except Refused as problem:
+                if problem.code == "UndoTooLate" and world.rules.undo_given_up and not is_touched(world, journal):
+                    _enter(world, journal, former, "")
+                    world.dirty = dirty
+                raise
             journal = _enter(world, journal, UNDONE, step.id)
             yield
     _check_undone(world, plan)
     _enter(world, journal, WITHDRAWN, "")
     world.release(me, plan.touched)
+
+
+def _order(world: World, plan: Plan) -> list[Step]:
+    order = undo_order(plan)
+    if world.rules.tables_back_first:
+        return order
+    return [step for step in order if step.kind != "clear"] + [step for step in order if step.kind == "clear"]
+
+
+def is_touched(world: World, journal: Journal) -> bool:
+    """The undo has brought something back, or may have."""
+    plan: Plan = journal.first.facts["plan"]
+    made = [f"{digest_of(plan)}:{what}:" for what in ("marker", "undo")]
+    if any(commit.note.startswith(tuple(made)) for table in world.tables.values() for commit in table.commits):
+        return True
+    return any(step.kind == "retire" and step.id in journal.undone for step in plan.steps)
+
+
+def former_state(journal: Journal) -> str:
+    return [entry.state for entry in journal.entries if entry.state not in (DONE, UNDONE)][-2]
+
+
+def _refuse_vacuumed(world: World, plan: Plan) -> None:
+    for step in plan.steps:
+        if step.kind != "clear" or world.tables[step.arguments["table"]].find(f"{digest_of(plan)}:{step.id}") is None:
+            continue
+        if step.arguments["version"] < world.vacuumed.get(step.arguments["table"], 0):
+            raise refusal("UndoTooLate")
 
 
 def _decide_undo(world: World, digest: str) -> Journal:
@@ -519,6 +556,8 @@ def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
     if step.id not in journal.done and not made:
         return
     if table.find(note) is None:
+        if step.arguments["version"] < world.vacuumed.get(name, 0):
+            raise refusal("UndoTooLate")
         if name in ("raw", "good") and world.rules.marker_row:
             marker = f"{digest_of(plan)}:marker:{step.id}"
             world.append(name, [(None, -1, 0)], marker, 0, marker)

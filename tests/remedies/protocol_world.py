@@ -71,6 +71,8 @@ class Rules:
     source_looked_at_again: bool = True
     overtaken_refused: bool = True
     undo_allows_no_anew: bool = True
+    tables_back_first: bool = True
+    undo_given_up: bool = True
 
 
 class Violation(AssertionError):
@@ -149,6 +151,8 @@ class World:
     complete: set[tuple[str, str]] = field(default_factory=set)
     restoring: set[tuple[str, str]] = field(default_factory=set)
     claims: dict[str, str] = field(default_factory=dict)
+    # Versions of a table before this one cannot be restored: VACUUM has deleted what only they have.
+    vacuumed: dict[str, int] = field(default_factory=dict)
     entries: dict[str, list[Entry]] = field(default_factory=dict)
     begins: list[tuple[str, str, Begin]] = field(default_factory=list)
     ran_under: set[tuple[str, str]] = field(default_factory=set)

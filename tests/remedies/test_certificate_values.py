@@ -10,6 +10,7 @@ import pytest
 
 from surestart.checkpoint.file_list import read_listed_files
 from surestart.checkpoint.positions import DeltaPosition
+from surestart.commands.apply import exit_code
 from surestart.errors import CannotTell
 from surestart.remedies.certificate import Certificate
 from surestart.remedies.counts import Counts, Gap, Place, StageCount
@@ -103,6 +104,19 @@ def test_the_position_tells_which_version_was_read(version: int, index: int, ini
     position = DeltaPosition("id", version, index, initial)
 
     assert reach_in_table(Reach("ck", 1, 1, delta=position), "id", 5) == reach
+
+
+@pytest.mark.parametrize(
+    ("certificate", "wanted"),
+    [
+        (None, 0),
+        ({"exact": True, "verdict": "exact"}, 0),
+        ({"exact": False, "verdict": "not exact"}, 1),
+        ({"exact": False, "verdict": "cannot tell"}, 4),
+    ],
+)
+def test_a_remedy_ends_with_what_its_count_said(certificate: dict[str, object] | None, wanted: int) -> None:
+    assert exit_code(certificate) == wanted
 
 
 def test_what_the_position_cannot_tell() -> None:

@@ -12,6 +12,8 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.pipelines import load_pipeline
 from surestart.remedies.job_state import JobState, StoppedJobs
 from surestart.remedies.journal import FINISHED, UNDOING, read_journals
+from surestart.remedies.plan import Plan, environment_facts
+from surestart.report.plan_html import describe_state
 from tests.remedies.journal_by_hand import write_journal
 
 
@@ -54,6 +56,18 @@ def test_the_doctor_says_unsafe_of_a_remedy_half_way(environment: Environment, w
     verb = "apply" if way == "begun" else "undo"
     assert (finding.code, finding.severity) == ("REMEDY_UNFINISHED", Severity.UNSAFE)
     assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+
+
+@pytest.mark.parametrize("way", ["begun", "undoing", "withdrawn"])
+def test_a_backfill_is_never_said_to_hold_its_stages(environment: Environment, way: str) -> None:
+    write_journal(environment, DIGEST, way, remedy="backfill")
+    (journal,) = read_journals(environment)
+    plan = Plan("backfill", "raw-ingest", "append", environment_facts(environment), 1, ("raw-ingest",), {}, ())
+
+    said, _ = describe_state(plan, journal)
+
+    assert "no stage that it touches" not in said
+    assert ("the stages may run" in said) is (way != "withdrawn")
 
 
 @pytest.mark.parametrize(("way", "remedy"), [("filling", "reset"), ("begun", "backfill"), ("undoing", "backfill")])

@@ -29,11 +29,15 @@ STAGE = "raw-ingest"
 
 
 class Watched(Chain):
-    """Somebody else acts at the moment when the world is looked at for the n-th time."""
+    """Somebody else acts when a stage is looked at for the n-th time after the target was typed."""
 
-    def __init__(self, chain: Chain, number: int, meanwhile: Callable[[], object]) -> None:
-        super().__init__(chain.links)
-        self.__dict__.update(left=number, meanwhile=meanwhile)
+    def __init__(self, environment: Environment, number: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(read_chain(environment, build_stages({})[:1]).links)
+        self.__dict__.update(left=0, number=number, meanwhile=meanwhile)
+
+    def confirm(self, plan: Plan) -> str:
+        self.__dict__["left"] = self.__dict__["number"]
+        return plan.target
 
     def link(self, name: str) -> Link:
         self.__dict__["left"] -= 1
@@ -44,7 +48,7 @@ class Watched(Chain):
 
 def plan_of(environment: Environment, remedy: str, at: int) -> Plan:
     """It removes nothing, so that what happens to it is all in the journal."""
-    step = Step(f"{remedy}:{STAGE}", "clear", "nothing", STAGE, {"table": "sensor_raw", "version": -1, "keeps": False})
+    step = Step(f"{remedy}:{STAGE}", "retire", "nothing", STAGE, {"manifest": ""})
     world = {STAGE: {"query_id": None}}
     return Plan(
         remedy, STAGE, "in-place", environment_facts(environment), at, (STAGE,), world, (step,),
@@ -67,15 +71,12 @@ def test_of_two_that_begin_at_once_the_later_one_goes_back(
     spark: Any, environment: Environment, ours: str, theirs: str
 ) -> None:
     plan, other = plan_of(environment, ours, 1), plan_of(environment, theirs, 2)
-    # The claims of a plan in place ask for the link too: after the last look for rivals, before `begun`.
-    chain = Watched(
-        read_chain(environment, build_stages({})),
-        2 if ours == "backfill" else 3,
-        lambda: enter(spark, environment, other, BEGUN),
-    )
+    # When the world is looked at again: after the last look for rivals, before `begun`. A claim looks at it first.
+    number = 1 if ours == "backfill" else 2
+    chain = Watched(environment, number, lambda: enter(spark, environment, other, BEGUN))
 
     with pytest.raises(Refused) as refused:
-        apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+        apply_plan(spark, environment, chain, plan, chain.confirm)
 
     assert refused.value.code == CODE
     assert other.digest[:12] in refused.value.what
@@ -92,10 +93,10 @@ def test_a_remedy_that_came_and_went_before_a_backfill_began_is_seen(spark: Any,
         checkpoint.mkdir(parents=True)
         (checkpoint / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
 
-    chain = Watched(read_chain(environment, build_stages({})), 3, begins_anew)
+    chain = Watched(environment, 2, begins_anew)
 
     with pytest.raises(Refused, match="the plan is stale: raw-ingest: query id was None"):
-        apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
+        apply_plan(spark, environment, chain, plan, chain.confirm)
 
     assert states_of(environment) == [WITHDRAWN]
     run = Running(spark, environment, chain, plan, Journal((Entry(plan.digest, 0, BEGUN),)), print)
@@ -107,10 +108,10 @@ def test_an_undo_that_meets_another_remedy_leaves_the_journal_as_it_was(spark: A
     plan, other = plan_of(environment, "reset", 1), plan_of(environment, "backfill", 2)
     enter(spark, environment, plan, BEGUN, FINISHED)
     # Once for the claim, once when the undo looks at what it would lose.
-    chain = Watched(read_chain(environment, build_stages({})), 2, lambda: enter(spark, environment, other, BEGUN))
+    chain = Watched(environment, 2, lambda: enter(spark, environment, other, BEGUN))
 
     with pytest.raises(Refused) as refused:
-        undo_remedy(spark, environment, chain, plan, lambda plan: plan.target)
+        undo_remedy(spark, environment, chain, plan, chain.confirm)
 
     assert refused.value.code == CODE
     assert states_of(environment) == [FINISHED, BEGUN]

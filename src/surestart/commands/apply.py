@@ -6,14 +6,14 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from surestart.commands.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, EXIT_FINE, UsageError
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         body = {"schema_version": 1, "digest": plan.digest, "outcome": done.outcome, "certificate": certificate}
         sys.stdout.write(json.dumps(body, indent=2) + "\n")
-        return EXIT_FINE if exact else EXIT_FINDINGS
+        return exit_code(certificate)
     first = "was applied before; nothing was done" if done.outcome == ALREADY else "is applied"
     sys.stdout.write(f"\n{plan.remedy} of {plan.target} {first} (digest {plan.digest[:12]}).\n")
     if certificate is not None:
@@ -66,7 +66,14 @@ def run(args: argparse.Namespace) -> int:
     if plan.undo:
         sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
     sys.stdout.write(f"Next: surestart {'status' if exact else 'verify'}{options}\n")
-    return EXIT_FINE if exact else EXIT_FINDINGS
+    return exit_code(certificate)
+
+
+def exit_code(certificate: Mapping[str, Any] | None) -> int:
+    """Of a remedy that is applied; the certificate is that of its last step, if it counts."""
+    if certificate is None or certificate.get("exact"):
+        return EXIT_FINE
+    return EXIT_CANNOT_TELL if certificate.get("verdict") == "cannot tell" else EXIT_FINDINGS
 
 
 def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan, command: str):  # type: ignore[no-untyped-def]

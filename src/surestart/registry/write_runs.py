@@ -14,7 +14,7 @@ from surestart.environment import Environment
 from surestart.registry.run_record import COLUMNS, RunRecord
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_table import create_log_table
+from surestart.sinks.delta_table import create_in_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +45,8 @@ def append_runs(
     if transaction is not None:
         options = {**options, "txnAppId": transaction[0], "txnVersion": str(transaction[1])}
     with applied(spark, pairs(EVERYWHERE)):
+        create_in_catalog(spark, table, COLUMNS, _PROPERTIES)
         rows = spark.sql(" UNION ALL ".join(f"SELECT {select}" for select in selects), args=values)
-        create_log_table(spark, table, ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items()), _PROPERTIES)
         writer = rows.coalesce(1).write.format("delta").mode("append").options(**options)
         if table.path:
             writer.save(table.path)

@@ -25,6 +25,8 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
         # Whatever keeps the table from being asked: then nobody knows, and the undo stays open.
         return stopped(run, f"{step.what} ({explained(second).what})", problem, "undo")
     former = _former_state(run)
+    if (not untouched or not former) and isinstance(problem, SurestartError) and problem.code == "SourceLostRows":
+        return problem  # It names the number that the same command goes on with.
     if not untouched or not former:
         return stopped(run, step.what, problem, "undo")
     run = set_jobs_back(enter(run, former, "", ""))
@@ -40,12 +42,19 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
 
 
 def _is_untouched(run: Running, step: Step) -> bool:
-    if run.journal.undone - set(KINDS) or step.kind not in CONTENT:
+    if step.kind not in CONTENT or any(_brought_back(run, one) for one in run.plan.steps):
         return False
     _, output = find_output(run, step)
     return not any(
         find_commit(run.spark, output.table, run.digest, f"{mine}:{step.id}") is not None for mine in ("marker", "undo")
     )
+
+
+def _brought_back(run: Running, step: Step) -> bool:
+    """Of a table whose step was never done there was nothing to bring back."""
+    if step.id not in run.journal.undone or step.kind in KINDS:
+        return False
+    return step.kind not in CONTENT or step.id in run.journal.done or bool(run.journal.undo_facts(step.id))
 
 
 def _former_state(run: Running) -> str:

@@ -25,7 +25,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.gate.describe_run import options_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_table import create_log_table
+from surestart.sinks.delta_table import create_in_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,10 +147,10 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         "entry": json.dumps(asdict(entry), sort_keys=True),
         "plan": plan,
     }
-    kinds = {"number": "INT", "at": "BIGINT"}
-    create_log_table(spark, table, ", ".join(f"{name} {kinds.get(name, 'STRING')}" for name in values), _PROPERTIES)
-    columns = ", ".join(f"CAST(:{name} AS {kinds.get(name, 'STRING')}) AS {name}" for name in values)
+    kinds = {name: {"number": "INT", "at": "BIGINT"}.get(name, "STRING") for name in values}
+    columns = ", ".join(f"CAST(:{name} AS {kind}) AS {name}" for name, kind in kinds.items())
     with applied(spark, pairs(EVERYWHERE)):
+        create_in_catalog(spark, table, kinds, _PROPERTIES)
         written = (
             spark.sql(f"SELECT {columns}", args=values)
             .coalesce(1)

@@ -138,12 +138,13 @@ def undo_remedy(
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
-            if step.kind in CONTENT and step.stage == plan.stage:
-                # Again: an undo that lay half-way may have outlasted the source's retention.
-                refuse_undo_loss(run, accept_loss)
             say(f"take back: {step.what}")
             module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
             try:
+                if step.kind in CONTENT and step.stage == plan.stage:
+                    # Again: an undo that lay half-way may have outlasted the source's retention.
+                    check_version(run, step)
+                    refuse_undo_loss(run, accept_loss)
                 facts = module.undo_step(run, step)
             except Exception as problem:
                 raise give_up(run, step, problem) from problem
@@ -172,14 +173,15 @@ def _begin_undo_alone(run: Running, following: str) -> Running:
 
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
-    refuse_undo_loss(run, accept_loss)
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
-        if step.kind in CONTENT and step.id in run.journal.done:
+        if step.kind in CONTENT:
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
+    # It reads those versions.
+    refuse_undo_loss(run, accept_loss)
 
 
 def has_taken_over(plan: Plan, journal: Journal) -> bool:

@@ -55,6 +55,12 @@ def describe_state(plan: Plan, journal: Journal | None) -> tuple[str, str]:
         UNDOING: ("Half-way through its undo: no stage that it touches may start", "bad"),
         WITHDRAWN: ("Applied, and undone", "note"),
     }
+    if plan.remedy == "backfill":
+        said |= {
+            BEGUN: ("Half-way; the stages may run", "look"),
+            UNDOING: ("Half-way through its withdrawal; the stages may run", "look"),
+            WITHDRAWN: ("Withdrawn; rows that it had written stay", "note"),
+        }
     if journal.state == FINISHED and certificate:
         return f"Applied, and counted: {certificate_word(certificate)[0]}", certificate_word(certificate)[1]
     return said.get(journal.state, (journal.state, "unknown"))

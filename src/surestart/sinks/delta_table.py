@@ -60,13 +60,16 @@ def create_table(
         ) from problem
 
 
-def create_log_table(spark: SparkSession, table: Table, columns: str, properties: Mapping[str, str]) -> None:
-    """A catalog's table is there before the first append to it. One that the append makes (saveAsTable, Delta 4.4)
-    has neither the commit's note nor the properties, and with the note the entry is lost."""
+def create_in_catalog(
+    spark: SparkSession, table: Table, columns: Mapping[str, str], properties: Mapping[str, str]
+) -> None:
+    """The table is there before its first append, where it has a name: Delta keeps no note with an append that makes
+    the table (saveAsTable, Delta 4.4), and whoever reads the notes would not see the first one."""
     if table.path or read_columns(spark, table) is not None:
         return
-    given = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {table.sql} ({columns}) USING DELTA TBLPROPERTIES ({given})")
+    kinds = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+    values = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table.sql} ({kinds}) USING delta TBLPROPERTIES ({values})").collect()
 
 
 def read_columns(spark: SparkSession, table: Table) -> dict[str, str] | None:

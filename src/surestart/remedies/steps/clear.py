@@ -120,10 +120,14 @@ def _written_since(run: Running, step: Step, output: Output, restored: int) -> d
 
 
 def check_version(run: Running, step: Step) -> None:
-    """Raises when the version that an undo restores is not there any more. Once restored it is not needed."""
+    """Raises when the version that an undo restores is not there any more. Before the step was made, and once it is
+    restored, it is not needed."""
     _, output = find_output(run, step)
     version = version_before(run, step)
-    if version >= 0 and find_commit(run.spark, output.table, run.digest, f"undo:{step.id}") is None:
+    if version < 0:
+        return
+    made = step.id in run.journal.done or find_commit(run.spark, output.table, run.digest, step.id) is not None
+    if made and find_commit(run.spark, output.table, run.digest, f"undo:{step.id}") is None:
         check_restorable(run, step, output.table, version)
 
 
