@@ -24,6 +24,7 @@ from surestart.registry.write_runs import TABLE as RUNS
 from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.claiming import claimed
 from surestart.remedies.manifest import local_folder
+from surestart.remedies.next_command import plan_command
 from surestart.remedies.running import Running
 from surestart.remedies.steps.retire import move_verified, retired_folder
 from surestart.sinks.both import BatchSink, Both
@@ -80,7 +81,7 @@ def read_beside(environment: Environment, chain: Chain, stage: str, digest: str)
                 f"{link.query} writes to PostgreSQL {sink.target}, and to no Delta table with the same rows",
                 meaning="Only Delta tables can be filled beside; what PostgreSQL gets is read from one. Nothing was "
                 "changed.",
-                next=f"surestart plan reset {stage} -o plan.json  # clears in place",
+                next=plan_command(environment, "reset", stage) + "  # clears in place",
                 code="BesideNotOffered",
             )
     written = {output.table.name for link in links for output in link.outputs}

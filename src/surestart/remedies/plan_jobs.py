@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.gate.describe_run import named
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.beside import FILL
 from surestart.remedies.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.journal import JOBS, UNPAUSE, read_journals
+from surestart.remedies.next_command import plan_again
 from surestart.remedies.paused_before import as_before
 from surestart.remedies.plan import Effect, Plan, Step
 from surestart.remedies.running import Running
@@ -115,7 +115,7 @@ def read_jobs_now(run: Running, *, as_planned: bool = True) -> StoppedJobs:
         raise Refused(
             f"the plan is stale: {'; '.join(moves)}",
             meaning="It would stop other jobs than those that start its stages. Nothing was changed.",
-            next=f"surestart plan {run.plan.remedy} {run.plan.stage} {named(run.environment)} -o plan.json",
+            next=plan_again(run.plan),
             do_not="edit the plan to fit.",
             code="PlanStale",
         )
