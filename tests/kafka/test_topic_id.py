@@ -91,7 +91,8 @@ def test_the_exploration_notebook_judges_by_the_recorded_topic_as_the_doctor_doe
 
     found = explore(PIPELINE, {**place, **settings}).inspections["raw-ingest"]
 
-    assert (found.verdict, [finding.code for finding in found.findings]) == (Verdict.SAFE, [])
+    assert found.verdict is Verdict.SAFE
+    assert [finding.code for finding in found.findings if finding.code.startswith("KAFKA")] == []
     (doctors,) = ask_stages(environment, build_stages(settings)[:1])
     assert found.findings == doctors.findings
 
