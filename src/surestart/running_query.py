@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -102,12 +102,14 @@ def start_query(
     began = monotonic()
     stage.sink.prepare(spark, environment)
     checkpoint = environment.checkpoint(stage.name)
+    found = read_checkpoint(checkpoint, entries=1)
     context = BatchContext(
         environment=environment,
         stage=stage.name,
         query=environment.query_name(stage.name),
         checkpoint=checkpoint,
-        replayed_batch=read_checkpoint(checkpoint, entries=1).in_flight,
+        replayed_batch=found.in_flight,
+        first_new_batch=0 if found.latest_planned is None else found.latest_planned + 1,
     )
     receipts = ReceiptReader(stage.sink.declare(environment))
     try:
@@ -142,7 +144,8 @@ class RunningQuery:
     _first: int | None = None
     _newest: int | None = None
     _replayed: int | None = None
-    _landed: Counter[int] = field(default_factory=Counter)
+    # Batch -> table -> rows.
+    _landed: dict[int, Counter[str]] = field(default_factory=dict)
 
     @property
     def query_id(self) -> str:
@@ -185,18 +188,20 @@ class RunningQuery:
         finished = self._read_finished()
         for receipt in self.receipts.read_new():
             if receipt.query_id == self.query_id:
-                self._landed[receipt.batch_id] += receipt.rows
+                self._landed.setdefault(receipt.batch_id, Counter())[receipt.table] += receipt.rows
         for report in finished:
             batch = int(report["batchId"])
             counted = self.receipts.complete
             replayed = batch == self.context.replayed_batch
-            landed = self._landed.pop(batch, None)
-            if counted and landed is None and not replayed:
-                raise _dropped(self.context, batch)
+            landed = self._landed.pop(batch, Counter())
+            # A batch that was not planned before is new in each table, also when it brings no row for one of them.
+            missing = self.receipts.covered - landed.keys()
+            if missing and not replayed:
+                raise _dropped(self.context, batch, sorted(missing))
             progress = BatchProgress(
                 stage=self.context.stage,
                 batch=batch,
-                rows=(landed or 0) if counted else int(report.get("numInputRows") or 0),
+                rows=landed.total() if counted else int(report.get("numInputRows") or 0),
                 seconds=float(report["durationMs"].get("triggerExecution", 0)) / 1000,
                 report=report,
                 query=self.context.query,
@@ -263,9 +268,9 @@ def _not_started(stage: str, problem: PySparkException) -> StageFailed:
     )
 
 
-def _dropped(context: BatchContext, batch: int) -> StageFailed:
+def _dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFailed:
     return StageFailed(
-        f"batch {batch} of {context.query} ended without a commit in its table",
+        f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
         meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
         "copied). The batch's rows are not in the table. The query was stopped.",
         next=f"surestart doctor {context.stage} --env {context.environment.name}",

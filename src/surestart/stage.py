@@ -22,7 +22,7 @@ class BatchContext:
     """What a sink needs to know of the run it writes for. Plain values: Spark Connect pickles it.
 
     replayed_batch is the batch that was planned and not committed when the run started: the one batch of a run that
-    the sink may have seen before.
+    the sink may have seen before. first_new_batch is the first that no run has planned yet.
     """
 
     environment: Environment
@@ -30,6 +30,7 @@ class BatchContext:
     query: str
     checkpoint: str
     replayed_batch: int | None = None
+    first_new_batch: int | None = None
 
 
 class Source(Protocol):

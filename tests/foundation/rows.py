@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,13 @@ def account(environment: Environment) -> Account:
     return count_rows(environment, read_landed(environment.landing))
 
 
+TIMES = ("ingested_at", "deserialized_at", "source_time")
+
+
 def table_rows(spark: Any, environment: Environment, table: str) -> Counter[tuple[Any, ...]]:
-    """Every row, ingestion time left out: it is the one column that two runs over the same input may differ in. Paths
-    are cut to the file's name, so that two environments can be compared."""
-    frame = (
-        spark.read.format("delta")
-        .load(environment.table(table).path)
-        .drop("ingested_at", "deserialized_at", "source_time")
-    )
+    """Every row, the times of its batches and its file left out: only they may differ in two runs over the same input.
+    Paths are cut to the file's name, so that two environments can be compared."""
+    frame = spark.read.format("delta").load(environment.table(table).path).drop(*TIMES)
     position = frame.columns.index("source")
     rows: Counter[tuple[Any, ...]] = Counter()
     for row in frame.collect():
@@ -42,3 +42,30 @@ def table_rows(spark: Any, environment: Environment, table: str) -> Counter[tupl
         values[position] = row[position].rsplit("/", 1)[-1]
         rows[tuple(values)] += 1
     return rows
+
+
+def whole_rows(spark: Any, environment: Environment) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Every row of each table with every column: what a replay in the same environment may not change."""
+    return {
+        table: Counter(
+            tuple(map(repr, row)) for row in spark.read.format("delta").load(environment.table(table).path).collect()
+        )
+        for table in TABLES
+        if Path(environment.table(table).path).exists()
+    }
+
+
+def batch_times(environment: Environment, stage: str) -> set[int]:
+    """The time of each batch that the stage has planned, as its checkpoint holds it, in milliseconds."""
+    offsets = Path(environment.checkpoint(stage)) / "offsets"
+    return {
+        json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]
+        for path in offsets.iterdir()
+        if path.name.isdecimal()
+    }
+
+
+def times_in(spark: Any, environment: Environment, table: str, column: str) -> set[int]:
+    """The different times that a column of the table holds, in milliseconds."""
+    frame = spark.read.format("delta").load(environment.table(table).path)
+    return {row[0] for row in frame.selectExpr(f"unix_millis(`{column}`)").distinct().collect()}

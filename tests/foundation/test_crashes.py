@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.runner import run_stage
+from surestart.stage import Stage
 from tests.foundation.drive import refusing
-from tests.foundation.rows import TABLES, account, land, run_all, table_rows
+from tests.foundation.rows import TABLES, account, batch_times, land, run_all, table_rows, times_in, whole_rows
 
 READINGS, PER_FILE = 400, 100
 
@@ -54,43 +56,64 @@ def test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace(
     spark: Any, ran: Environment, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
 ) -> None:
     environment = ran
+    before = whole_rows(spark, environment)
 
     for stage in build_stages({}):
         last = forget_last_commit(environment, stage.name)
         run = run_stage(spark, environment, stage)
         assert (run.replayed, run.first_batch) == (last, last)
 
+    assert whole_rows(spark, environment) == before
     for table in TABLES:
         assert table_rows(spark, environment, table) == uninterrupted[table]
     assert account(environment).faults == {}
 
 
-# Where each stage's driver dies: in the middle of its sink's work, or right after it.
-POINTS = {
-    "raw-ingest": "append.after_commit:2",
+# Where each stage's driver dies: before its sink's commit, between two of them, or after it. Together the two cases
+# kill an append and a MERGE on both sides of the commit; one kill before a commit and one after it are in `make test`.
+BEFORE_AND_AFTER = {
+    "raw-ingest": "append.before_commit:2",
     "deserialize": "split.between:1",
     "merge-gold": "merge.after_commit:1",
 }
+AFTER_AND_BEFORE = {
+    "raw-ingest": "append.after_commit:2",
+    "deserialize": "split.between:1",
+    "merge-gold": "merge.before_commit:1",
+}
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(BEFORE_AND_AFTER, id="before, between, after"),
+        pytest.param(AFTER_AND_BEFORE, id="after, between, before", marks=pytest.mark.chaos),
+    ],
+)
 def test_drivers_killed_in_mid_batch_one_after_the_other_leave_nothing_lost_or_doubled(
-    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
+    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]], points: dict[str, str]
 ) -> None:
     environment = new_environment(tmp_path)
     for stage in build_stages({"max_files_per_trigger": "2"}):
-        die_in(environment, stage.name)
+        die_in(environment, stage.name, points[stage.name])
+        planned = batch_times(environment, stage.name)
         run_stage(spark, environment, stage)
+        assert batch_times(environment, stage.name) == planned
 
     for table in TABLES:
         assert table_rows(spark, environment, table) == uninterrupted[table]
     assert account(environment).faults == {}
+    # A batch that was planned before the kill and written after it has the time that it was planned with.
+    assert times_in(spark, environment, "sensor_raw", "ingested_at") == batch_times(environment, "raw-ingest")
+    good = times_in(spark, environment, "sensor_readings_deserialized", "deserialized_at")
+    assert good == batch_times(environment, "deserialize")
 
 
-def die_in(environment: Environment, stage: str) -> None:
+def die_in(environment: Environment, stage: str, point: str) -> None:
     """A driver of its own has been killed with its batch planned and not committed."""
     died = subprocess.run(
         [sys.executable, "-m", "tests.foundation.drive", environment.root, stage, "2"],
-        env={**os.environ, "SURESTART_FAILPOINT": POINTS[stage]},
+        env={**os.environ, "SURESTART_FAILPOINT": point},
         start_new_session=True,
         capture_output=True,
         text=True,
@@ -105,15 +128,11 @@ def die_in(environment: Environment, stage: str) -> None:
 
 def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_one(spark: Any, tmp_path: Path) -> None:
     """Quarantine committed, good rows not; the next version of the code refuses rows that the first accepted."""
-    environment = new_environment(tmp_path)
-    raw, deserialize, _ = build_stages({})
-    run_stage(spark, environment, raw)
-    run_stage(spark, environment, deserialize)
+    environment, deserialize = deserialized_once(spark, tmp_path)
     forget_last_commit(environment, "deserialize")
     shutil.rmtree(environment.table("sensor_readings_deserialized").path)
-    from dataclasses import replace
 
-    run_stage(spark, environment, replace(deserialize, transform=refusing("room-01", deserialize.transform)))
+    run_stage(spark, environment, refusing_room("room-01", deserialize))
 
     raw_rows = spark.read.format("delta").load(environment.table("sensor_raw").path)
     position = ["source", "partition", "offset"]
@@ -124,6 +143,37 @@ def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_on
     assert found == Counter(tuple(row) for row in raw_rows.select(*position).collect())
     closed = spark.read.format("delta").load(environment.table("sensor_quarantine").path)
     assert closed.where("reason = 'range: room closed'").count() > 0
+
+    # The batch is complete now, its late rows included: a third version of the code moves none of them.
+    before = whole_rows(spark, environment)
+    forget_last_commit(environment, "deserialize")
+    run_stage(spark, environment, refusing_room("room-02", deserialize))
+    assert whole_rows(spark, environment) == before
+
+
+def test_repaired_code_after_both_tables_have_the_batch_moves_no_row(spark: Any, tmp_path: Path) -> None:
+    """Both commits stand, only Spark's commit file was lost; the next version refuses rows that the first accepted."""
+    environment, deserialize = deserialized_once(spark, tmp_path)
+    before = whole_rows(spark, environment)
+    assert any("'room-01'" in row for row in before["sensor_readings_deserialized"])
+    last = forget_last_commit(environment, "deserialize")
+
+    run = run_stage(spark, environment, refusing_room("room-01", deserialize))
+
+    assert run.replayed == last
+    assert whole_rows(spark, environment) == before
+
+
+def deserialized_once(spark: Any, root: Path) -> tuple[Environment, Stage]:
+    environment = new_environment(root)
+    raw, deserialize, _ = build_stages({})
+    run_stage(spark, environment, raw)
+    run_stage(spark, environment, deserialize)
+    return environment, deserialize
+
+
+def refusing_room(room: str, stage: Stage) -> Stage:
+    return replace(stage, transform=refusing(room, stage.transform))
 
 
 def test_ctrl_c_stops_cleanly_and_the_next_run_resumes(

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
+from surestart.sinks.batch_commits import read_new_steps, read_version
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import commit_note, read_query_id
+from surestart.sinks.receipts import has_receipts
+from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class AppendBatch:
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        reach("append.before_commit")
         append_once(batch_df, self.table, self.context, query_id, batch_id)
         reach("append.after_commit")
 
@@ -50,6 +54,11 @@ def append_once(
     rows: DataFrame, table: Table, context: BatchContext, query_id: str, batch_id: int, step: str = ""
 ) -> None:
     """The rows are in the table once, whether or not this batch was written before."""
+    spark = rows.sparkSession
+    # Delta says nothing of an append that it drops, and the runner reads the commits of local tables only. Asked once
+    # a run: where this batch is new to the table, those after it are.
+    asked = batch_id == context.first_new_batch and not has_receipts(table.path)
+    before = read_version(spark, table) if asked else -1
     writer = (
         rows.write.format("delta")
         .mode("append")
@@ -61,3 +70,5 @@ def append_once(
         writer.save(table.path)
     else:
         writer.saveAsTable(table.sql)
+    if asked and step not in read_new_steps(spark, table, query_id, batch_id, since=before):
+        raise SkippedBatch(context.query, batch_id, table.label)

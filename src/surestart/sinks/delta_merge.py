@@ -18,7 +18,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
@@ -27,6 +27,7 @@ from surestart.session import applied
 from surestart.settings import MERGE, pairs
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA, commit_note, read_query_id
+from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class MergeBatch:
         newest.createOrReplaceTempView(view)
         try:
             note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
+            reach("merge.before_commit")
             with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
                 counts = spark.sql(self.merge_sql(view, batch_df.columns, bounds)).collect()
         finally:
@@ -124,21 +126,6 @@ class MergeBatch:
             f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({_columns('s', tuple(columns))})"
         )
-
-
-class SkippedBatch(RuntimeError):
-    """The sink dropped a batch that it cannot have seen: going on would lose its rows in silence."""
-
-    def __init__(self, query: str, batch_id: int, table: str) -> None:
-        super().__init__(
-            f"SkippedBatch: {table} dropped batch {batch_id} of {query}, which was never planned before this run.\n"
-            f"Meaning: the table is ahead of the checkpoint (rewound, restored or copied); its rows would be lost.\n"
-            f"Next: surestart doctor\n"
-            f"Do not: restart it as it is, or delete the checkpoint."
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RuntimeError, (str(self),))
 
 
 def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:

@@ -6,14 +6,17 @@
 The two commits are separate. After a crash between them Spark replays the batch with the same offsets, the first commit
 is recognised and dropped, the second is written. That alone keeps every row in one table only if the function that
 decides gives the same answer again. It may not: the usual reason for a crash is a bug, and the usual next start runs
-the repaired code. So on a replayed batch whose first commit stands, step 2 believes the quarantine table, not the
-function: rows already there stay there, the others go to the good table, and those that the new code refuses go to
-quarantine under a step of its own. docs/decisions/0003-one-query-two-tables.md
+the repaired code. So a replayed batch believes the tables, not the function:
+
+    good commit stands            the batch is complete, only Spark's commit file was lost: nothing is written
+    quarantine's stands alone     rows already there stay there, the others go to the good table, and those that the
+                                  new code refuses go to quarantine under a step of its own
+
+docs/decisions/0003-one-query-two-tables.md
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +25,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
 from surestart.session import kept
+from surestart.sinks.batch_commits import read_steps
 from surestart.sinks.delta_append import append_once
 from surestart.sinks.delta_table import create_or_check_table, read_table
 from surestart.sinks.identity import read_query_id
@@ -99,10 +103,13 @@ class SplitBatch:
     def write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
         from pyspark.sql import functions as F
 
-        spark = rows.sparkSession
+        spark, replayed = rows.sparkSession, batch_id == self.context.replayed_batch
+        if replayed and read_steps(spark, self.good, query_id, batch_id):
+            # Delta would drop the good rows, and take those that the code refuses by now for new ones.
+            return
         quarantined = rows.where(F.col(self.reason).isNotNull()).select(*self.quarantine_columns)
         accepted = rows.where(F.col(self.reason).isNull()).select(*self.good_columns)
-        steps = self._read_steps(spark, query_id, batch_id) if batch_id == self.context.replayed_batch else ()
+        steps = read_steps(spark, self.quarantine, query_id, batch_id) if replayed else ()
         if "" in steps:
             there = read_table(spark, self.quarantine).select(*self.position)
             late = quarantined.join(there, list(self.position), "left_anti").select(*self.quarantine_columns)
@@ -113,24 +120,6 @@ class SplitBatch:
             append_once(quarantined, self.quarantine, self.context, query_id, batch_id)
         reach("split.between")
         append_once(accepted, self.good, self.context, query_id, batch_id)
-
-    def _read_steps(self, spark: SparkSession, query_id: str, batch_id: int) -> tuple[str, ...]:
-        """The steps of this batch that the quarantine table has a commit of; "" is the first."""
-        history = spark.sql(f"DESCRIBE HISTORY {self.quarantine.sql}").select("userMetadata")
-        notes = [_note(row[0]) for row in history.where("userMetadata IS NOT NULL").limit(1000).collect()]
-        return tuple(
-            str(note.get("step", ""))
-            for note in notes
-            if note.get("query_id") == query_id and note.get("batch_id") == batch_id
-        )
-
-
-def _note(text: str) -> dict[str, object]:
-    try:
-        note = json.loads(text).get("surestart", {})
-    except (ValueError, AttributeError):
-        return {}  # somebody else's commit: its note is free text
-    return note if isinstance(note, dict) else {}
 
 
 def _names(columns: str) -> tuple[str, ...]:

@@ -28,14 +28,20 @@ class Receipt:
     rows: int
 
 
+def has_receipts(path: str) -> bool:
+    """Whether the table's commits are files that this process can read."""
+    return path.startswith("/")
+
+
 class ReceiptReader:
     """Reads each new commit of the tables once. Covers tables by local path; for others it has no receipts."""
 
     def __init__(self, declared: Iterable[SinkDeclaration]) -> None:
         sinks = tuple(declared)
         self._next = {
-            sink.path: _next_version(sink.path) for sink in sinks if sink.path.startswith("/") and "delta" in sink.kind
+            sink.path: _next_version(sink.path) for sink in sinks if has_receipts(sink.path) and "delta" in sink.kind
         }
+        self.covered = frozenset(self._next)
         self.complete = bool(self._next) and len(self._next) == len(sinks)
 
     def read_new(self) -> list[Receipt]:
