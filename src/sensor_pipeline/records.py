@@ -63,8 +63,12 @@ MESSAGE = (
     "sensor_id STRING, room STRING, firmware STRING, reading_time STRING, revision INT, "
     "temperature DOUBLE, humidity DOUBLE, battery DOUBLE"
 )
+# Besides reading_time, whose form says that it is one.
+TEXTS = ("sensor_id", "room", "firmware")
+OPTIONAL = ("room", "firmware")
 REQUIRED = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
-TIME_FORM = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
+# \z and not $, which in Java stands before a line end as well.
+TIME_FORM = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z\z"
 
 # What a sensor in a building can measure; anything else is a broken sensor, not weather.
 RANGES = {"temperature": (-60.0, 120.0), "humidity": (0.0, 100.0), "battery": (0.0, 100.0), "revision": (0, 1_000_000)}
