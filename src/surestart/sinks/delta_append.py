@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
-from surestart.sinks.batch_commits import read_steps
+from surestart.sinks.batch_commits import read_new_steps, read_version
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import commit_note, read_query_id
 from surestart.sinks.receipts import has_receipts
@@ -54,6 +54,11 @@ def append_once(
     rows: DataFrame, table: Table, context: BatchContext, query_id: str, batch_id: int, step: str = ""
 ) -> None:
     """The rows are in the table once, whether or not this batch was written before."""
+    spark = rows.sparkSession
+    # Delta says nothing of an append that it drops, and the runner reads the commits of local tables only. Asked once
+    # a run: where this batch is new to the table, those after it are.
+    asked = batch_id == context.first_new_batch and not has_receipts(table.path)
+    before = read_version(spark, table) if asked else -1
     writer = (
         rows.write.format("delta")
         .mode("append")
@@ -65,15 +70,5 @@ def append_once(
         writer.save(table.path)
     else:
         writer.saveAsTable(table.sql)
-    if batch_id == context.first_new_batch and not has_receipts(table.path):
-        _refuse_if_skipped(rows.sparkSession, table, context, query_id, batch_id, step)
-
-
-def _refuse_if_skipped(
-    spark: SparkSession, table: Table, context: BatchContext, query_id: str, batch_id: int, step: str
-) -> None:
-    """Delta says nothing of an append that it drops, and only the files of a local table are read by the runner. Asked
-    once a run: where this batch is new to the table, those after it are."""
-    # Commits that others make meanwhile stand before ours; a hundred of them in one append do not occur.
-    if step not in read_steps(spark, table, query_id, batch_id, newest=100):
+    if asked and step not in read_new_steps(spark, table, query_id, batch_id, since=before):
         raise SkippedBatch(context.query, batch_id, table.label)
