@@ -91,6 +91,7 @@ KNOWN: list[tuple[tuple[bool, int, int], list[tuple[str, Any]]]] = [
     ),
     # An undo dies where nothing was brought back yet, and a VACUUM takes what it needs.
     ((False, 2, 9), [("there_and_back", (RESET, GOLD, 0, STAGES, 9, (3, True))), ("vacuum", "gold")]),
+    ((False, 2, 9), [("there_and_back", (RESET, RAW, 0, STAGES, 9, (3, True))), ("vacuum", "good")]),
 ]
 
 

@@ -437,6 +437,12 @@ def undo_remedy(world: World, me: str, digest: str) -> Steps:
         _refuse_vacuumed(world, plan)
         journal = _enter(world, journal, UNDOING, "")
         yield
+    elif world.rules.undo_looks_again and not is_touched(world, journal):
+        try:
+            _refuse_vacuumed(world, plan)
+        except Refused:
+            _enter(world, journal, former_state(journal), "")
+            raise
     former = former_state(journal)
     for step in _order(world, plan):
         if step.id not in journal.undone:

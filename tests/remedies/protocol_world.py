@@ -73,6 +73,7 @@ class Rules:
     undo_allows_no_anew: bool = True
     tables_back_first: bool = True
     undo_given_up: bool = True
+    undo_looks_again: bool = True
 
 
 class Violation(AssertionError):

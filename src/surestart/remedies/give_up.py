@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.remedies.commit_once import find_commit
 from surestart.remedies.jobs_back import set_jobs_back
@@ -39,6 +41,17 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
         do_not=said.do_not,
         code=said.code,
     )
+
+
+def look_again(run: Running, order: Sequence[Step], check: Callable[[Running], None]) -> None:
+    """Of an undo that was begun before and has taken nothing back: given up when it could not end any more. A VACUUM
+    since, of a table that is not the first, would stop it half-way for ever."""
+    if not order or not _is_untouched(run, order[0]):
+        return
+    try:
+        check(run)
+    except SurestartError as problem:
+        raise give_up(run, order[0], problem) from problem
 
 
 def _is_untouched(run: Running, step: Step) -> bool:

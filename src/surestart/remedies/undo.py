@@ -22,7 +22,7 @@ from surestart.remedies.beside import BESIDE, CHECK, FILL
 from surestart.remedies.chain import Chain
 from surestart.remedies.check_plan import check_names
 from surestart.remedies.claiming import claimed, refuse_new_owners
-from surestart.remedies.give_up import give_up
+from surestart.remedies.give_up import give_up, look_again
 from surestart.remedies.half_way import half_way
 from surestart.remedies.jobs_back import set_jobs_back
 from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
@@ -135,6 +135,8 @@ def undo_remedy(
                 run = _begin_undo_alone(run, following)
             else:
                 _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
+        if journal.state == UNDOING:
+            look_again(run, order, check)
         for index, step in enumerate(order):
             if step.id in run.journal.undone:
                 continue
