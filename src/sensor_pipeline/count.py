@@ -198,10 +198,6 @@ def _read_object(text: str) -> dict[str, Any]:
     message = (_DECODER if len(text) <= _DIGITS else _COUNTING_DECODER).decode(text)
     if not isinstance(message, dict):
         raise ValueError("not an object")
-    if "\\u" in text:
-        json.dumps(message, ensure_ascii=False).encode(
-            "utf-8"
-        )  # fails for half a surrogate pair, which is no character
     return message
 
 
@@ -211,13 +207,6 @@ def _check_depth(text: str) -> None:
         depth += 1 if bracket in "[{" else -1
         if depth > _LEVELS:
             raise ValueError(f"more than {_LEVELS} levels")
-
-
-def _names_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice: JSON does not say which of the two values holds")
-    return found
 
 
 def _refuse_constant(name: str) -> None:
@@ -230,9 +219,8 @@ def _short(number: str) -> str:
     return number
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_names_once, parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _COUNTING_DECODER = json.JSONDecoder(
-    object_pairs_hook=_names_once,
     parse_constant=_refuse_constant,
     parse_int=lambda number: int(_short(number)),
     parse_float=lambda number: float(_short(number)),

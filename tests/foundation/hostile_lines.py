@@ -1,13 +1,15 @@
 """Lines that a reader may take for a reading and another not, each with the reason that it has to get ("" for none).
 
-JSON here is RFC 8259 and nothing that readers accept besides. Where it leaves a choice (a name that stands twice,
-limits of depth and length, halves of surrogate pairs) the line says what was chosen.
+JSON here is RFC 8259 and nothing that readers accept besides. Where it leaves a choice (limits of depth and length) the
+line says what was chosen. A name that stands twice, half of a surrogate pair and 1e400 for a text are no part of
+it: readers differ.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 
 PLAIN = {
@@ -126,11 +128,6 @@ BAD: dict[str, tuple[bytes, str]] = {
     "an overlong slash": (A.replace(b"room-", b"room\xc0\xaf"), UNREADABLE + "not UTF-8"),
     "a surrogate as bytes": (A.replace(b"room-", b"room\xed\xa0\x80"), UNREADABLE + "not UTF-8"),
     "beyond the last character": (A.replace(b"room-", b"room\xf4\x90\x80\x80"), UNREADABLE + "not UTF-8"),
-    "half a pair, the first": (record(room=r'"\ud83c"'), UNREADABLE),
-    "half a pair, the second": (record(room=r'"\udf21"'), UNREADABLE),
-    "a pair the wrong way round": (record(room=r'"\udf21\ud83c"'), UNREADABLE),
-    "half a pair after an escaped backslash": (record(room=r'"\\\ud83c"'), UNREADABLE),
-    "half a pair in a field more": (record(r'"x":"\uD83C!"'), UNREADABLE),
     # What lenient readers accept.
     "single quotes": (A.replace(b'"', b"'"), UNREADABLE),
     "single quotes around a value": (record(room="'a'"), UNREADABLE),
@@ -167,20 +164,6 @@ BAD: dict[str, tuple[bytes, str]] = {
     "5000 objects": (b'{"x":' * 5000 + b"1" + b"}" * 5000, UNREADABLE),
     "1001 digits in a field more": (record('"x":' + "7" * 1001), UNREADABLE),
     "1001 digits in pieces": (record(f'"x":-{"7" * 500}.{"7" * 498}e+777'), UNREADABLE),
-    # A name that stands twice: which value holds?
-    "a value twice": (record('"temperature":21.5'), SCHEMA),
-    "two values": (record('"temperature":22.5'), SCHEMA),
-    "a wrong and a right one": (A.replace(b'"temp', b'"temperature":"warm","temp'), SCHEMA),
-    "a text and a number": (record('"room":5'), SCHEMA),
-    "a number and a text": (A.replace(b'"room"', b'"room":5,"room"'), SCHEMA),
-    "two rooms": (record('"room":"room-02"'), SCHEMA),
-    "a number for a text, and a field more": (A.replace(b'"room":"room-01"', b'"room":5,"x":1'), SCHEMA + "room"),
-    "a room and null": (record('"room":null'), SCHEMA),
-    "null and a room": (record('"x":1,"room":"b"', room="null"), SCHEMA),
-    "a name escaped and not": (record(r'"\u0072oom":"b"'), SCHEMA),
-    "a name with and without spaces": (record('"room" : "b"'), SCHEMA),
-    "a name twice in an inner object": (record('"x":{"y":1,"y":2}'), SCHEMA),
-    "a field more twice": (record('"x":1,"x":1'), SCHEMA),
     # Of another type.
     "an empty object": (b"{}", SCHEMA + "sensor_id is missing"),
     "no sensor": (record(sensor_id=""), SCHEMA + "sensor_id is missing"),
@@ -198,10 +181,8 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a room number": (record(room="5"), SCHEMA + "room"),
     "a room number and a text of that name": (record(r'"x":"\"room\":\"a\""', room="5"), SCHEMA + "room"),
     "a room number and an inner room": (record('"x":{"room":"a"}', room="5"), SCHEMA + "room"),
-    "a room of 1e400": (record(room="1e400"), SCHEMA + "room"),
     "a false room": (record(room="false"), SCHEMA + "room"),
     "an empty room object": (record(room="{}"), SCHEMA + "room"),
-    "a room object with a name twice": (record(room='{"y":1,"y":2}'), SCHEMA),
     "an empty room list": (record(room="[]"), SCHEMA + "room"),
     "a firmware number": (record(firmware="2.1"), SCHEMA + "firmware"),
     "a firmware object": (record(firmware='{"firmware":"a"}'), SCHEMA + "firmware"),
@@ -253,7 +234,7 @@ LINES = {**{name: (line, "") for name, line in GOOD.items()}, **BAD}
 
 _PIECES = [
     *(b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"\\", b"\\u", b"\\ud83c", b"\\udf21", b" ", b"\t", b"\x00"),
-    *(b"\r", b"0", b"-", b"+", b".", b"e9", b"1e400", b"NaN", b"null", b"true", b"5", b"//", b"\x1f"),
+    *(b"\r", b"0", b"-", b"+", b".", b"e9", b"NaN", b"null", b"true", b"5", b"//", b"\x1f"),
     *(b'"room":5,', b'"room":"b",', b',"x":1', b',"x":{"room":5}', "\u00a0".encode(), "\ufeff".encode(), "🌡".encode()),
     *(b"\xff", b"\xc0\xaf", A, A[:40], A[-40:]),
 ]  # fmt: skip
@@ -276,4 +257,21 @@ def mangled(count: int, seed: int = 42) -> Iterator[bytes]:
                     line = line[:here] + dice.choice(_PIECES) + line[here + 1 :]
                 case _:
                     line = line[:here] + line[there:] + line[here:there]
-        yield line.replace(b"\n", b"")
+        line = line.replace(b"\n", b"")
+        if not _is_left_open(line):
+            yield line
+
+
+def _is_left_open(line: bytes) -> bool:
+    """A name that stands twice, or half of a surrogate pair."""
+    twice = False
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        nonlocal twice
+        twice = twice or len(dict(pairs)) < len(pairs)
+
+    try:
+        json.loads(line.decode("utf-8"), object_pairs_hook=look)
+    except (ValueError, RecursionError):
+        return False
+    return twice or re.search(rb"\\u[dD][89a-fA-F]", line) is not None

@@ -97,7 +97,7 @@ def as_key(reading: Any) -> tuple[str, datetime]:
 def test_stage_and_judge_agree_on_mangled_lines(spark: Any, tmp_path: Path, seed: int) -> None:
     lines = list(mangled(40_000, seed))
     rows = read(spark, land_lines(tmp_path, lines))
-    assert len(rows) == len(lines)
+    assert len(rows) == len(lines) > 30_000
 
     differ = [
         (line, row.reason, judge(line)) for row, line in zip(rows, lines, strict=True) if as_judged(row) != judge(line)
@@ -124,6 +124,7 @@ def test_the_count_reads_times_of_all_years(tmp_path: Path, int96: bool) -> None
     import pyarrow.parquet as parquet
 
     from sensor_pipeline.count import _rows
+    from sensor_pipeline.reached import read_table_files
 
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
     folder = Path(environment.table("sensor_gold").path)
@@ -140,6 +141,6 @@ def test_the_count_reads_times_of_all_years(tmp_path: Path, int96: bool) -> None
     )
     parquet.write_table(table, folder / "a.parquet", use_deprecated_int96_timestamps=int96)
 
-    read_times = [time for _, time in _rows(environment, "sensor_gold", ("reading_time",))]
+    read_times = [time for _, _, time in _rows(read_table_files(environment, "sensor_gold"), ("reading_time",))]
 
     assert read_times == [*TIMES, beyond]
