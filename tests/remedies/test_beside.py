@@ -357,7 +357,8 @@ def test_what_has_no_table_to_be_filled_beside_is_cleared_in_place(
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
     with pytest.raises(UsageError, match=said) as no:
         plan_reset_beside(None, environment, read_chain(environment, stages), "merge-gold", request())  # type: ignore[arg-type]
-    assert no.value.next == "surestart plan reset merge-gold -o plan.json  # clears in place"
+    place = f"-e local --root {tmp_path}"
+    assert no.value.next == f"surestart plan reset merge-gold {place} -o plan.json  # clears in place"
 
 
 @pytest.mark.parametrize(
