@@ -23,7 +23,6 @@ from surestart.running_query import (
     AVAILABLE_NOW,
     BatchProgress,
     RunningQuery,
-    StageFailed,
     StageRun,
     Trigger,
     processing_time,
@@ -34,6 +33,7 @@ from surestart.settings import EVERYWHERE, pairs
 from surestart.sources.kafka_mirror import mirrored
 from surestart.sources.secrets_unsaid import SecretsUnsaid
 from surestart.stage import Stage
+from surestart.stage_failures import StageFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.diagnosis.commands import Commands
 from surestart.environment import Environment
-from surestart.errors import Refused, SurestartError, UsageError
-from surestart.gate.describe_run import named, options_of
+from surestart.errors import SurestartError, UsageError
+from surestart.gate.describe_run import options_of
 from surestart.sinks.receipts import ReceiptReader
 from surestart.stage import BatchContext, Source, Stage
+from surestart.stage_failures import active_already, dropped, failed, not_started
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -84,12 +84,6 @@ class StageRun:
     query: str = ""
 
 
-class StageFailed(SurestartError):
-    """The query ended with an error; the batch it was in is planned and not committed, and will be replayed."""
-
-    exit_code = 5
-
-
 def start_query(
     spark: SparkSession,
     environment: Environment,
@@ -126,9 +120,9 @@ def start_query(
     except Exception as problem:
         # Classic Spark raises it as a Java error, Spark Connect as one of its own: only the words are the same.
         if "already active" in str(problem):
-            raise _active_already(context) from problem
+            raise active_already(context) from problem
         if isinstance(problem, PySparkException):
-            raise _not_started(context, problem) from problem
+            raise not_started(context, problem) from problem
         raise
     return RunningQuery(query, context, receipts, on_progress, began, stage.source)
 
@@ -189,7 +183,7 @@ class RunningQuery:
     def _explain(self, failure: Exception) -> SurestartError:
         from surestart.sources.kafka_loss import with_lost_positions
 
-        error, environment = _failed(self.context, failure), self.context.environment
+        error, environment = failed(self.context, failure), self.context.environment
         commands = Commands(self.context.stage, environment.name, options_of(environment))
         return with_lost_positions(error, str(failure), self.source, self.context.checkpoint, commands)
 
@@ -207,7 +201,7 @@ class RunningQuery:
             # A batch that was not planned before is new in each table, also when it brings no row for one of them.
             missing = self.receipts.covered - landed.keys()
             if missing and not replayed:
-                raise _dropped(self.context, batch, sorted(missing))
+                raise dropped(self.context, batch, sorted(missing))
             progress = BatchProgress(
                 stage=self.context.stage,
                 batch=batch,
@@ -252,58 +246,3 @@ def _as_mapping(raw: Any) -> Mapping[str, Any] | None:
 def _ran(report: Mapping[str, Any]) -> bool:
     """An idle trigger reports the id of the batch that it did not construct, and no addBatch."""
     return "addBatch" in (report.get("durationMs") or {})
-
-
-def _active_already(context: BatchContext) -> Refused:
-    return Refused(
-        f"{context.query} runs already in this Spark application, in another session or left behind by a driver that "
-        "has gone",
-        meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
-        "left as it is, and no second one was started.",
-        next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",
-        do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
-        code="QUERY_ACTIVE",
-    )
-
-
-def _not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
-    first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
-    name = problem.getCondition() or type(problem).__name__
-    return StageFailed(
-        f"stage {context.stage!r} did not start: {first.strip()[:500]}",
-        meaning="Spark refused the query before its first batch. No batch was planned and no row was written; a table "
-        "that was missing may have been made, and is empty.",
-        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
-        do_not="delete the checkpoint, whatever the message above says.",
-        code=name,
-    )
-
-
-def _dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFailed:
-    return StageFailed(
-        f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
-        meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
-        "copied). The batch's rows are not in the table. The query was stopped.",
-        next=f"surestart doctor {context.stage} {named(context.environment)}",
-        do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
-        code="BatchDropped",
-    )
-
-
-def _failed(context: BatchContext, failure: Exception) -> SurestartError:
-    text = str(failure)
-    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
-    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
-    if ours:
-        code, what, meaning, next_step, do_not = ours.groups()
-        return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
-    first = next((line for line in text.splitlines() if line.strip()), "no message")
-    name = condition.group(1) if condition else type(failure).__name__
-    return StageFailed(
-        f"stage {context.stage!r} stopped: {first.strip()[:500]}",
-        meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
-        "the stage again neither loses nor duplicates rows, if the cause is gone.",
-        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
-        do_not="delete the checkpoint, whatever the message above says.",
-        code=name,
-    )

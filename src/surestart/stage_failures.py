@@ -1,0 +1,75 @@
+"""Why a stage did not start, or stopped: Spark's errors and those of our own inside a batch, each in four parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surestart.errors import Refused, SurestartError
+from surestart.gate.describe_run import named
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+
+class StageFailed(SurestartError):
+    """The query ended with an error; the batch it was in is planned and not committed, and will be replayed."""
+
+    exit_code = 5
+
+
+def active_already(context: BatchContext) -> Refused:
+    return Refused(
+        f"{context.query} runs already in this Spark application, in another session or left behind by a driver that "
+        "has gone",
+        meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
+        "left as it is, and no second one was started.",
+        next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",
+        do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
+        code="QUERY_ACTIVE",
+    )
+
+
+def not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
+    first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
+    name = problem.getCondition() or type(problem).__name__
+    return StageFailed(
+        f"stage {context.stage!r} did not start: {first.strip()[:500]}",
+        meaning="Spark refused the query before its first batch. No batch was planned and no row was written; a table "
+        "that was missing may have been made, and is empty.",
+        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
+        do_not="delete the checkpoint, whatever the message above says.",
+        code=name,
+    )
+
+
+def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFailed:
+    return StageFailed(
+        f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
+        meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
+        "copied). The batch's rows are not in the table. The query was stopped.",
+        next=f"surestart doctor {context.stage} {named(context.environment)}",
+        do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
+        code="BatchDropped",
+    )
+
+
+def failed(context: BatchContext, failure: Exception) -> SurestartError:
+    text = str(failure)
+    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
+    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
+    if ours:
+        code, what, meaning, next_step, do_not = ours.groups()
+        return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
+    first = next((line for line in text.splitlines() if line.strip()), "no message")
+    name = condition.group(1) if condition else type(failure).__name__
+    return StageFailed(
+        f"stage {context.stage!r} stopped: {first.strip()[:500]}",
+        meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
+        "the stage again neither loses nor duplicates rows, if the cause is gone.",
+        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
+        do_not="delete the checkpoint, whatever the message above says.",
+        code=name,
+    )
