@@ -188,12 +188,14 @@ class Actors:
             self.world.source[part] = (new, high)
 
     def vacuum(self, name: str) -> None:
-        """Also while an undo has begun and brought nothing back yet: that must be no dead end. While a remedy is
-        half-way nobody is to run one (docs/remedies.md)."""
+        """Also after an undo has died that had brought nothing back yet: that must be no dead end. While an undo runs,
+        or a remedy is half-way, nobody is to run one (docs/remedies.md)."""
         for journal in self.world.journals():
             if journal.state == BEGUN:
                 return
-            if journal.state == UNDOING and (former_state(journal) == BEGUN or is_touched(self.world, journal)):
+            if journal.state == UNDOING and (
+                self.running or former_state(journal) == BEGUN or is_touched(self.world, journal)
+            ):
                 return
         self.world.vacuumed[name] = self.world.tables[name].version
 
