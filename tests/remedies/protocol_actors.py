@@ -11,6 +11,7 @@ from typing import Any
 from surestart.errors import Refused
 from surestart.remedies.journal import BEGUN, FINISHED, UNDOING
 from surestart.remedies.plan import Plan
+from surestart.remedies.undo import undo_order
 from tests.remedies.protocol_remedy import (
     BATCH,
     LOST,
@@ -188,15 +189,17 @@ class Actors:
             self.world.source[part] = (new, high)
 
     def vacuum(self, name: str) -> None:
-        """Also after an undo has died that had brought nothing back yet: that must be no dead end. While an undo runs,
-        or a remedy is half-way, nobody is to run one (docs/remedies.md)."""
+        """Also after an undo has died that had brought nothing back yet, and of the first table while it runs: that
+        must be no dead end. Else nobody is to run one while a remedy is half-way (docs/remedies.md)."""
         for journal in self.world.journals():
             if journal.state == BEGUN:
                 return
-            if journal.state == UNDOING and (
-                self.running or former_state(journal) == BEGUN or is_touched(self.world, journal)
-            ):
-                return
+            if journal.state == UNDOING:
+                first = next(step for step in undo_order(journal.first.facts["plan"]) if step.kind == "clear")
+                if self.running and name != first.arguments["table"]:
+                    return
+                if former_state(journal) == BEGUN or is_touched(self.world, journal):
+                    return
         self.world.vacuumed[name] = self.world.tables[name].version
 
     def lose_checkpoint(self, stage: str) -> None:
