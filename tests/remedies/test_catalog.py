@@ -75,9 +75,8 @@ def test_a_reset_and_its_undo_with_a_schedule_that_comes_at_every_step(
     assert [one.state for one in read_journals(cataloged, spark)] == [WITHDRAWN]
 
 
-@pytest.mark.parametrize(
-    "ran", [False, pytest.param(True, marks=pytest.mark.chaos)], ids=["not run since", "run since"]
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("ran", [False, True], ids=["not run since", "run since"])
 def test_a_replay_of_a_part_and_its_undo(spark: Any, stood: Environment, cataloged: Environment, ran: bool) -> None:
     before = contents(spark, stood)
     plan = replay(spark, cataloged, "raw-ingest", From(batch=1))
