@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.stages import SETTINGS, build_stages
-from surestart.cli import VERBS, main
+from surestart.cli import VERBS, build_parser, main
+from surestart.commands.arguments import read_settings
 from surestart.commands.run import may_start
 from surestart.diagnosis.commands import program
 from surestart.environment import environment_from_settings
@@ -30,6 +31,7 @@ def parts_of(message: str) -> list[str]:
         (["run", "all", "--set", "readings"], "--set 'readings' is not KEY=VALUE"),
         (["run", "all", "--set", "max_files_per_trigger=0"], "max_files_per_trigger='0' is not a whole number"),
         (["run", "all", "--set", "source=socket"], "source 'socket' is not files or kafka"),
+        (["run", "all", "--source", "socket"], "source 'socket' is not files or kafka"),
         (["run", "all", "--set", "checkpoint_root=checkpoints"], "checkpoint path 'checkpoints' is relative"),
         (["run", "all", "--set", "checkpoint_root=/x/2026-11-18"], "contains a date"),
         (["run", "raw-ingest", "--trigger", "often"], "trigger interval 'often' is not a number and a unit"),
@@ -51,6 +53,17 @@ def test_bad_input_is_refused_in_four_parts_and_writes_nothing(
     assert {"Meaning", "Next"} <= set(parts_of(shown.err))
     assert shown.out == ""
     assert not root.exists()
+
+
+@pytest.mark.parametrize("verb", ["run", "doctor", "plan", "status"])
+def test_source_bootstrap_and_topic_are_settings_typed_short(verb: str) -> None:
+    first = {"run": ["all"], "plan": ["resume", "raw-ingest"]}.get(verb, [])
+    short = ["--source", "kafka", "--set", "mirror=true", "--bootstrap", "h:9092", "--topic=readings"]
+    args = build_parser(verb).parse_args([verb, *first, *short])
+
+    assert read_settings(args) == {"source": "kafka", "mirror": "true", "bootstrap": "h:9092", "topic": "readings"}
+    # Two calls in one process do not see each other's.
+    assert read_settings(build_parser(verb).parse_args([verb, *first])) == {}
 
 
 def test_a_checkpoint_inside_a_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

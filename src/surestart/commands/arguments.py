@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
 from surestart.pipelines import load_pipeline
 from surestart.stage import Pipeline, Stage
+
+# Settings that people type often; a pipeline without one of them refuses it like any unknown setting.
+SHORT = {"source": "files or kafka", "bootstrap": "Kafka's host:port", "topic": "the topic"}
+
+
+class _Setting(argparse.Action):
+    """--topic VALUE stands for --set topic=VALUE."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, "set", **{**kwargs, "default": []})
+        self.name = dest
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        namespace.set = [*namespace.set, f"{self.name}={values}"]
 
 
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +44,8 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
         help="a setting of the environment (catalog, schema, checkpoint_root, landing) or of the pipeline "
         "(`surestart run --help` lists those)",
     )
+    for name, told in SHORT.items():
+        parser.add_argument(f"--{name}", action=_Setting, metavar="VALUE", help=f"short for --set {name}=VALUE: {told}")
     parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
 
 
