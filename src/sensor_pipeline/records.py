@@ -65,7 +65,6 @@ MESSAGE = (
 )
 # Besides reading_time, whose form says that it is one.
 TEXTS = ("sensor_id", "room", "firmware")
-OPTIONAL = ("room", "firmware")
 REQUIRED = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
 # \z and not $, which in Java stands before a line end as well.
 TIME_FORM = r"^(?!0000)\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z\z"
