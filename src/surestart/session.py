@@ -21,7 +21,7 @@ from surestart.cache import cache_folder
 from surestart.errors import UsageError
 from surestart.jars import COORDINATES, resolve_jars
 from surestart.java import Java, find_java, launcher_home
-from surestart.settings import EVERYWHERE, JVM, LOCAL, LOCAL_MEMORY, pairs
+from surestart.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL, LOCAL_MEMORY, pairs
 
 _log = logging.getLogger("surestart.session")
 
@@ -77,7 +77,7 @@ def java_options(java: Java, jars: Sequence[Path]) -> str:
     log4j = importlib.resources.files("surestart") / "log4j2.properties"
     options = [
         f"-Dlog4j2.configurationFile={Path(str(log4j)).as_uri()}",
-        *(setting.option for setting in JVM),
+        *(setting.option for setting in JVM + (JVM_ON_LINUX if sys.platform == "linux" else ())),
         *class_archive.java_options(java, jars),
     ]
     return " ".join([*map(_quoted, options), os.environ.get(JAVA_OPTIONS, "")]).rstrip()

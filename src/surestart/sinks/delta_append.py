@@ -10,6 +10,7 @@ from surestart.environment import Environment, Table
 from surestart.failpoints import reach
 from surestart.sinks.batch_commits import read_new_steps, read_version
 from surestart.sinks.delta_table import create_or_check_table
+from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.identity import commit_note, read_query_id
 from surestart.sinks.receipts import has_receipts
 from surestart.sinks.skipped_batch import SkippedBatch
@@ -31,7 +32,8 @@ class DeltaAppend:
         create_or_check_table(spark, environment.table(self.table), self.columns, self.partition_by)
 
     def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
-        return writer.foreachBatch(AppendBatch(context, context.environment.table(self.table))).start()
+        before = BatchBefore(self.declare(context.environment))
+        return writer.foreachBatch(AppendBatch(context, context.environment.table(self.table), before)).start()
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)
@@ -42,11 +44,13 @@ class DeltaAppend:
 class AppendBatch:
     context: BatchContext
     table: Table
+    before: BatchBefore
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
         reach("append.before_commit")
-        append_once(batch_df, self.table, self.context, query_id, batch_id)
+        with interpreted_if_few(batch_df.sparkSession, self.before, query_id, batch_id):
+            append_once(batch_df, self.table, self.context, query_id, batch_id)
         reach("append.after_commit")
 
 

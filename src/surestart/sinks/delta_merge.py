@@ -134,7 +134,10 @@ def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...
     from pyspark.sql import functions as F
 
     # max_by over the row cannot be hashed and sorts it too. Measured on 200,000 rows: 0.8 s of CPU against 1.1 s.
-    ranked = Window.partitionBy(*keys).orderBy(*[F.col(name).desc() for name in order])
+    # The sort compares the first key's leading eight bytes before anything else, and those of texts are often the same.
+    kinds = dict(rows.dtypes)
+    distinguishing = sorted(keys, key=lambda name: kinds[name] in ("string", "binary"))
+    ranked = Window.partitionBy(*distinguishing).orderBy(*[F.col(name).desc() for name in order])
     return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).select(*rows.columns)
 
 

@@ -28,6 +28,7 @@ from surestart.session import kept
 from surestart.sinks.batch_commits import read_steps
 from surestart.sinks.delta_append import append_once
 from surestart.sinks.delta_table import create_or_check_table, read_table
+from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.identity import read_query_id
 from surestart.stage import BatchContext
 
@@ -74,6 +75,7 @@ class DeltaSplit:
             position=self.position,
             reason=self.reason,
             per_batch=self.per_batch,
+            before=BatchBefore(self.declare(environment)),
         )
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
@@ -93,11 +95,16 @@ class SplitBatch:
     quarantine_columns: tuple[str, ...]
     position: tuple[str, ...]
     reason: str
-    per_batch: Callable[[DataFrame], DataFrame] | None = None
+    per_batch: Callable[[DataFrame], DataFrame] | None
+    before: BatchBefore
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
-        with kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows:
+        spark = batch_df.sparkSession
+        query_id = read_query_id(self.context.checkpoint, spark)
+        with (
+            interpreted_if_few(spark, self.before, query_id, batch_id),
+            kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows,
+        ):
             self.write(rows, query_id, batch_id)
 
     def write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
