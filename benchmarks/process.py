@@ -81,17 +81,24 @@ def run_measured(
 
 def _sample(session: int, cpu: dict[int, float]) -> int:
     """CPU so far of each process alive is in `cpu`; the sum of their highest resident sizes is returned."""
-    sizes: dict[tuple[str, str], int] = {}
+    sizes: dict[int, int] = {}
+    commands: dict[int, str] = {}
+    parents: dict[int, int] = {}
     for pid in _members(session):
         with contextlib.suppress(OSError, ValueError, IndexError, KeyError):
             fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
             cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-            status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-            # Java starts a program by a child that shares all of its memory until it becomes that program: the same
-            # command line and size, and not to be counted twice.
+            # Before its size: a child that has become another program in between is small by then.
             command = Path(f"/proc/{pid}/cmdline").read_text()
-            sizes[command, status["VmSize"]] = int(status["VmHWM"].split()[0]) * 1024
-    return sum(sizes.values())
+            status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+            sizes[pid] = int(status["VmHWM"].split()[0]) * 1024
+            commands[pid], parents[pid] = command, int(fields[1])
+    # Java starts a program by a child that shares all of its memory until it becomes that program.
+    return sum(
+        size
+        for pid, size in sizes.items()
+        if not (commands[pid].split("\0")[0].endswith("java") and commands.get(parents[pid]) == commands[pid])
+    )
 
 
 def _members(session: int) -> list[int]:

@@ -1,7 +1,7 @@
 """What a reset costs beside reading everything again: `python -m benchmarks.remedies [ROWS] [FILES]`.
 
     planning a reset of raw-ingest, the session being up      bar: 5 s with 10,000,000 raw rows
-    applying it without running the stages                    bar: 20 s
+    applying it, certificate included, without the time in which the stages run     bar: 20 s
     undoing it                                                no bar of its own
 
 The stages have run over a few files before; then the raw table gets its millions of rows, each with its position.
@@ -18,6 +18,7 @@ from typing import Any
 
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
+from surestart import runner
 from surestart.environment import Environment, environment_from_settings
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import read_chain
@@ -44,14 +45,16 @@ def main() -> int:
         fill(spark, environment, rows, files)
         chain = read_chain(environment, stages)
         made: list[Any] = []
-        planning = _seconds(
-            lambda: made.append(plan_reset(spark, environment, chain, "raw-ingest", Request({}, run=False)))
-        )
+        planning = _seconds(lambda: made.append(plan_reset(spark, environment, chain, "raw-ingest", Request({}))))
         plan = made[0]
         assert plan.effects[0].rows == rows + 2000, plan.effects[0]
+        reprocessing = _time_stages()
         applying = _seconds(lambda: apply_plan(spark, environment, chain, plan, lambda plan: plan.target))
+        applying -= sum(reprocessing)
+        assert len(reprocessing) == len(stages), reprocessing
         raw = spark.read.format("delta").load(environment.table("sensor_raw").path)
-        assert raw.count() == 0
+        # Of the rows that were put into the table by hand the landing folder has one line for each file.
+        assert raw.count() == files + 2000
         undoing = _seconds(lambda: undo_remedy(spark, environment, chain, plan, lambda plan: plan.target))
         spark.sql(f"REFRESH TABLE {environment.table('sensor_raw').sql}")
         assert spark.read.format("delta").load(environment.table("sensor_raw").path).count() == rows + 2000
@@ -59,8 +62,8 @@ def main() -> int:
     print(f"{rows:,} raw rows of {files} files")
     print(f"planning a reset  {planning:.1f} s  {_word(planning <= PLAN_SECONDS)} (bar {PLAN_SECONDS:.0f} s)")
     print(
-        f"applying it, not running the stages  {applying:.1f} s  {_word(applying <= APPLY_SECONDS)} "
-        f"(bar {APPLY_SECONDS:.0f} s)"
+        f"applying it, without {sum(reprocessing):.1f} s of its stages  {applying:.1f} s  "
+        f"{_word(applying <= APPLY_SECONDS)} (bar {APPLY_SECONDS:.0f} s)"
     )
     print(f"undoing it  {undoing:.1f} s")
     return 0 if planning <= PLAN_SECONDS and applying <= APPLY_SECONDS else 1
@@ -83,6 +86,20 @@ def fill(spark: Any, environment: Environment, rows: int, files: int) -> None:
         "current_timestamp() AS source_time",
         "current_timestamp() AS ingested_at",
     ).write.format("delta").mode("append").save(table.path)
+
+
+def _time_stages() -> list[float]:
+    """Grows by the seconds of each run of a stage."""
+    seconds: list[float] = []
+
+    def timed(*arguments: Any, **named: Any) -> Any:
+        began = time.perf_counter()
+        done = run_stage(*arguments, **named)
+        seconds.append(time.perf_counter() - began)
+        return done
+
+    runner.run_stage = timed  # type: ignore[assignment]
+    return seconds
 
 
 def _seconds(action: Callable[[], object]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
+from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import KafkaEvidence
 from surestart.stage import Stage
@@ -14,6 +15,8 @@ from surestart.stage import Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# A condition with more names than this takes longer than the files that it leaves out.
+_NAMES = 2_000
 _COLUMNS = "r_source STRING, r_partition INT, r_first BIGINT, r_last BIGINT"
 
 
@@ -32,6 +35,9 @@ def read_rows(spark: SparkSession, environment: Environment, stage: Stage, range
     if isinstance(stage.source, KafkaSource):
         evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
         rows = stage.source.read_batch(spark, environment, evidence)
+    elif isinstance(stage.source, FileSource):
+        names = sorted({one.source.rpartition("/")[2] for one in ranges})
+        rows = stage.source.read_batch(spark, environment, names if len(names) <= _NAMES else ())
     else:
         rows = stage.source.read_batch(spark, environment)
     values = [(one.source, one.partition, one.first, one.last) for one in ranges]

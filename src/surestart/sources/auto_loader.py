@@ -16,7 +16,7 @@ Option lists: docs.databricks.com "Auto Loader options"; FileStreamOptions.scala
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from surestart.errors import UsageError
@@ -82,15 +82,26 @@ def file_stream(
 
 
 def file_batch(
-    spark: SparkSession, path: str, on_databricks: bool, options: Mapping[str, str] | None = None
+    spark: SparkSession,
+    path: str,
+    on_databricks: bool,
+    options: Mapping[str, str] | None = None,
+    names: Sequence[str] = (),
 ) -> DataFrame:
-    """The files that a stream with these options finds now, in its columns and its spelling of paths."""
+    """The files that a stream with these options finds now, in its columns and its spelling of paths. names: only
+    files of these names, whatever their folder; no other file is opened."""
+    from pyspark.sql import functions as F
+
     reader = spark.read.option("recursiveFileLookup", "true")
     checked = reader_options(on_databricks, options)
     for name in _SAME.values():
         if name in checked:
             reader = reader.option(name, checked[name])
-    return reader.format("binaryFile").load(path).select(*COLUMNS)
+    files = reader.format("binaryFile").load(path)
+    if names:
+        # Spark drops files by this column when it lists them; by `path` only after it has read their content.
+        files = files.where(F.col("_metadata.file_name").isin(list(names)))
+    return files.select(*COLUMNS)
 
 
 def reader_options(on_databricks: bool, options: Mapping[str, str] | None = None) -> dict[str, str]:
