@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import UsageError
+from surestart.large_side import large_side
 from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ def _processed(spark: SparkSession, environment: Environment, rule: KeptRule) ->
     position = ["source", "partition", "offset"]
     found = _positions(spark, environment, rule.held)
     if rule.capped:
-        found = found.join(_positions(spark, environment, rule.capped), position, "left_semi")
+        found = found.join(large_side(_positions(spark, environment, rule.capped)), position, "left_semi")
     held = found.groupBy(*position).agg(F.count("*").alias("n"))
-    joined = given.join(held, position, "left")
+    joined = given.join(large_side(held), position, "left")
     first_missing = F.min(F.when(F.col("n").isNull(), F.col("offset")))
     return joined.groupBy("source", "partition").agg(F.coalesce(first_missing, F.max("offset") + 1).alias("below"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -36,8 +37,7 @@ def read_rows(spark: SparkSession, environment: Environment, stage: Stage, range
         evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
         rows = stage.source.read_batch(spark, environment, evidence)
     elif isinstance(stage.source, FileSource):
-        names = sorted({one.source.rpartition("/")[2] for one in ranges})
-        rows = stage.source.read_batch(spark, environment, names if len(names) <= _NAMES else ())
+        rows = stage.source.read_batch(spark, environment, _file_names(ranges))
     else:
         rows = stage.source.read_batch(spark, environment)
     values = [(one.source, one.partition, one.first, one.last) for one in ranges]
@@ -45,6 +45,14 @@ def read_rows(spark: SparkSession, environment: Environment, stage: Stage, range
     same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
     inside = F.col("offset").between(F.col("r_first"), F.col("r_last"))
     return rows.join(marks, same & inside, "left_semi")
+
+
+def _file_names(ranges: Sequence[Range]) -> tuple[str, ...]:
+    """The names of the files that the ranges are in; none where Spark could not find the files by them."""
+    names = {one.source.rpartition("/")[2] for one in ranges}
+    # Spark compares with names that it has encoded as a part of a URL: a space would be %20, and the file left out.
+    plain = all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
+    return tuple(sorted(names)) if plain and len(names) <= _NAMES else ()
 
 
 def narrow_evidence(evidence: KafkaEvidence, topic: str, ranges: Sequence[Range]) -> KafkaEvidence:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
+from surestart.large_side import large_side
 from surestart.remedies.chain import Link
 from surestart.remedies.kept import removed_rows
 from surestart.remedies.same_topic import describe_other_topic
@@ -123,5 +124,5 @@ def _by_table(spark: SparkSession, link: Link, rows: DataFrame) -> Loss:
         count = rows.count()
     else:
         there = read_table(spark, link.input).select("source", "partition", "offset")
-        count = rows.join(there, ["source", "partition", "offset"], "left_anti").count()
+        count = rows.join(large_side(there), ["source", "partition", "offset"], "left_anti").count()
     return Loss(count, f"{link.input.name} has them no more" if count else "")

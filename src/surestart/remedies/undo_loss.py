@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
+from surestart.large_side import large_side
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.journaling import again
@@ -68,7 +69,7 @@ def _arrived_since(run: Running, link: Link, before: dict[str, int]) -> DataFram
         now = rows if now is None else now.unionAll(rows)
         rows = read_at(run.spark, run.environment, name, before[name]).select(*POSITION)
         then = rows if then is None else then.unionAll(rows)
-    return None if now is None or then is None else now.join(then, list(POSITION), "left_anti")
+    return None if now is None or then is None else now.join(large_side(then), list(POSITION), "left_anti")
 
 
 def _refuse_other_topic(run: Running, link: Link) -> str:

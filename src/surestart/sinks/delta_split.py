@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
+from surestart.large_side import large_side
 from surestart.session import kept
 from surestart.sinks.batch_commits import read_steps
 from surestart.sinks.delta_append import append_once
@@ -118,7 +119,7 @@ class SplitBatch:
         accepted = rows.where(F.col(self.reason).isNull()).select(*self.good_columns)
         steps = read_steps(spark, self.quarantine, query_id, batch_id) if replayed else ()
         if "" in steps:
-            there = read_table(spark, self.quarantine).select(*self.position)
+            there = large_side(read_table(spark, self.quarantine).select(*self.position))
             late = quarantined.join(there, list(self.position), "left_anti").select(*self.quarantine_columns)
             # Counted, because a second crash may be repaired by a third version of the code, which refuses yet others.
             append_once(late, self.quarantine, self.context, query_id, batch_id, step=f"late-{len(steps)}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.failpoints import reach
+from surestart.large_side import large_side
 from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
 from surestart.remedies.ranges import Range, read_rows
@@ -35,7 +36,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     rows = read_rows(run.spark, environment, stage, [Range(*one) for one in step.arguments["ranges"]])
     for output in link.outputs:
         there = read_table(run.spark, output.table).select("source", "partition", "offset")
-        rows = rows.join(there, ["source", "partition", "offset"], "left_anti")
+        rows = rows.join(large_side(there), ["source", "partition", "offset"], "left_anti")
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
     identity = identity_of(run)
     with applied(run.spark, pairs(EVERYWHERE)):

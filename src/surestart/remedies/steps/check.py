@@ -13,6 +13,7 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
+from surestart.large_side import large_side
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.beside import BesideNotExact, beside_of
 from surestart.remedies.certificate import CANNOT_TELL, Certificate, certify
@@ -122,7 +123,7 @@ def _refuse_loss(run: Running, own: Environment, live: Link, facts: dict[str, An
         beside = rows if beside is None else beside.unionAll(rows)
     if there is None or beside is None:
         return
-    vanishing = there.join(beside, _POSITION, "left_anti")
+    vanishing = there.join(large_side(beside), _POSITION, "left_anti")
     topic = recorded_topic(read_runs(run.environment, run.spark), live, run.environment)
     loss = loss_of(run.spark, run.environment, live, vanishing, topic)
     if loss.rows > run.plan.loss:

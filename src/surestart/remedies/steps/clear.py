@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.failpoints import reach
+from surestart.large_side import large_side
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, one_commit
@@ -163,7 +164,9 @@ def _put_former_rows_back(run: Running, link: Link, output: Output, kept: DataFr
     keys = list(output.keys)
     going = removed_rows(gold, kept).select(*keys)
     staying = read_table(run.spark, link.input).join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
-    former = newest_per_key(staying.join(going, keys, "left_semi").select(*gold.columns), output.keys, output.order)
+    former = newest_per_key(
+        staying.join(large_side(going), keys, "left_semi").select(*gold.columns), output.keys, output.order
+    )
     rows = going.join(former.withColumn("_former", F.lit(True)), keys, "left")
     rows.createOrReplaceTempView(_VIEW)
     try:

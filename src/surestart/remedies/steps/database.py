@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
+from surestart.large_side import large_side
 from surestart.remedies.beside import beside_of
 from surestart.remedies.chain import EVERY_ROW, GOOD, Link
 from surestart.remedies.database_facts import read_column_names, read_marks
@@ -131,7 +132,9 @@ def former_readings(run: Running, link: Link, sink: PostgresSink) -> DataFrame:
     staying = (
         rows.join(F.broadcast(kept), ["source", "partition"]).where(F.col("offset") < F.col("below")).drop("below")
     )
-    return newest_per_key(staying.join(moving, keys, "left_semi").select(*rows.columns), sink.keys, sink.order)
+    return newest_per_key(
+        staying.join(large_side(moving), keys, "left_semi").select(*rows.columns), sink.keys, sink.order
+    )
 
 
 def _rows_beside(run: Running, sink: PostgresSink, table: str) -> DataFrame:

@@ -12,6 +12,7 @@ from typing import Any
 
 from surestart.errors import CannotTell
 from surestart.failpoints import reach
+from surestart.large_side import large_side
 from surestart.remedies.beside import beside_of
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.commit_once import find_commit, one_commit
@@ -95,7 +96,7 @@ def _written_since(run: Running, step: Step, output: Output, before: int, after:
     rows = read_at(run.spark, environment, name, restored - 1)
     if not read_at(run.spark, environment, name, before).isEmpty():
         swapped = read_at(run.spark, environment, name, after)
-        rows = rows.join(swapped, ["source", "partition", "offset"], "left_anti")
+        rows = rows.join(large_side(swapped), ["source", "partition", "offset"], "left_anti")
     written = F.unix_micros(F.col(clock))
     first, last = rows.agg(F.min(written), F.max(written)).collect()[0]
     return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}
