@@ -19,8 +19,6 @@ LONG_ROOMS = ("remedies", "foundation", "notebooks", "kafka", "postgres", "gate"
 
 # Compiling a plan costs more than running it on twenty rows. Drivers that tests start, and notebooks, do compile.
 UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-# VACUUM lists a table's folder with as many tasks, by default ten thousand.
-FEW_TASKS = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "4"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,7 +43,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         # This one lives for a quarter of an hour.
         if os.environ[JAVA_OPTIONS] == SHORT_RUN:
             patch.delenv(JAVA_OPTIONS)
-        session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse), **UNCOMPILED, **FEW_TASKS})
+        session = local_session("tests", confs={"spark.sql.warehouse.dir": str(warehouse), **UNCOMPILED})
     yield session
     session.stop()
 

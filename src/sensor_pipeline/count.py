@@ -244,7 +244,8 @@ def _rows(table: TableFiles, columns: tuple[str, ...]) -> Iterator[tuple[Any, ..
             )
         unread = file.path in table.unread
         # One file, not a dataset: pyarrow would add the folder's partition value as a column of its own.
-        # Spark writes INT96, which pyarrow would read as nanoseconds: those end in 1677 and in 2262, and wrap.
+        # Spark writes INT96 unless it is told not to, as a local session of ours is; pyarrow would read it as
+        # nanoseconds: those end in 1677 and in 2262, and wrap.
         with parquet.ParquetFile(  # type: ignore[no-untyped-call]
             table.folder / file.path, coerce_int96_timestamp_unit="us"
         ) as content:

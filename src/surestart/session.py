@@ -62,6 +62,8 @@ def local_session(
         "spark.sql.warehouse.dir": str(cache_folder() / "warehouse"),
         **(confs or {}),
     }
+    if ui:
+        settings.pop("spark.sql.ui.explainMode", None)
     if not master.startswith("local"):
         # Executors are processes of their own, which find the connectors at the same place.
         settings.setdefault("spark.executor.extraClassPath", settings["spark.driver.extraClassPath"])

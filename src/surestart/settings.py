@@ -59,8 +59,8 @@ LOCAL = (
     Setting(
         "spark.sql.ui.explainMode",
         "simple",
-        "Every query's plan is written out for the UI, also when there is none; the default writes it in full. Tenth "
-        "of the driver's work for a tiny batch.",
+        "Every query's plan is written out for the UI, also when there is none; the default, which `--ui` keeps, "
+        "writes it in full: a tenth of the driver's work for a tiny batch.",
     ),
     Setting(
         "spark.sql.parquet.outputTimestampType",
@@ -103,8 +103,8 @@ JVM = (
 JVM_ON_LINUX = (
     JvmOption(
         "-Djdk.lang.Process.launchMechanism=VFORK",
-        "Without libhadoop Hadoop starts a process for each file that it makes, 18 for a tiny batch. Measured, a "
-        "thousand of them: 1.8 ms each, so 1.1 ms. macOS refuses it.",
+        "Without libhadoop Hadoop starts a process for each file that it makes, 18 for a tiny batch. Measured "
+        "on some hundreds: 1.8 ms each, so 1.1 ms. macOS refuses it.",
     ),
 )
 

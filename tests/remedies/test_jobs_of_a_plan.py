@@ -274,7 +274,7 @@ def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Env
     assert_exact(stood)
 
 
-@pytest.mark.parametrize("verb", ["apply", pytest.param("undo", marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("verb", ["apply", "undo"])
 def test_a_job_that_was_deployed_anew_while_the_remedy_lay_half_way_is_stopped_in_its_place(
     spark: Any, stood: Environment, workspace: JobsApi, verb: str
 ) -> None:

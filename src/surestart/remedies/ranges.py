@@ -16,7 +16,7 @@ from surestart.stage import Stage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A condition with more names than this takes longer than the files that it leaves out.
+# Every query's text has them all; a hole in more files than this is no small part of the folder any more.
 _NAMES = 2_000
 _COLUMNS = "r_source STRING, r_partition INT, r_first BIGINT, r_last BIGINT"
 
