@@ -253,9 +253,9 @@ def assert_goes_on(ground: Ground, plan: Plan, case: Case, before: dict[str, Any
     assert journal is not None
     assert journal.state == FINISHED
     assert len(journal.done) == len(plan.steps)
-    before = bytes_of(environment)
+    ended = bytes_of(environment)
     assert apply(spark, environment, plan).outcome == ALREADY
-    assert bytes_of(environment) == before
+    assert bytes_of(environment) == ended
     if case.ends_as_before:
         found = contents(spark, environment)
         assert {name for name in TABLES if found[name] != before[name]} == set()
