@@ -18,7 +18,10 @@ STAMP := $(VENV)/.installed
 JARS := $(VENV)/.jars
 UV := $(VENV)/.uv/bin/uv
 UV_VERSION := 0.13.8
-export PYTHONDONTWRITEBYTECODE = 1
+# Compiled once, and not into the sources: without it every start of Python compiles its modules again, one second of a
+# driver's three. An image may forbid it in its environment.
+export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup java run test lint format lock bench chaos calibrate test-connect test-cluster browser kafka kafka-stop clean
 
@@ -32,7 +35,7 @@ run: setup ## simulate sensor data, run the three stages, count lost and duplica
 
 test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
 	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster" \
-	  -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	  -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, format check, mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def _inspect(root: Path, work: Path) -> tuple[float, float, float]:
-    # `make` forbids Python to write compiled modules beside the sources: every call would compile them anew.
+    # As `make` has it: where an image forbids Python to write compiled modules, every call would compile them anew.
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(work / "compiled")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-c", PROGRAM, str(root)]

@@ -36,9 +36,6 @@ def account(environment: Environment) -> Account:
 TIMES = ("ingested_at", "deserialized_at", "source_time")
 
 
-TIMES = ("ingested_at", "deserialized_at", "source_time")
-
-
 def table_rows(spark: Any, environment: Environment, table: str) -> Counter[tuple[Any, ...]]:
     """Every row, the times of its batches and its file left out: only they may differ in two runs over the same input.
     Paths are cut to the file's name, so that two environments can be compared."""

