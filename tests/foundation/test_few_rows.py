@@ -1,4 +1,7 @@
-"""After a batch of few rows the next one is written interpreted, after a large one compiled."""
+"""After a batch of few rows the next one is written interpreted, after a large one compiled.
+
+That the stages do so is shown by test_tasks_per_batch, whose run has such batches.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,8 @@ from typing import Any
 
 import pytest
 
-from sensor_pipeline.stages import build_stages
 from surestart.declaration import SinkDeclaration
-from surestart.environment import Environment
-from surestart.runner import run_stage
-from surestart.sinks import delta_append
 from surestart.sinks.few_rows import AT_MOST, BatchBefore, interpreted_if_few
-from tests.foundation.rows import account, land
 
 MODE, COMPILED, INTERPRETED = "spark.sql.codegen.factoryMode", "FALLBACK", "NO_CODEGEN"
 
@@ -69,26 +67,3 @@ def test_rows_of_both_tables_count_and_a_table_elsewhere_tells_nothing(tmp_path:
     assert both.read_rows("q", 4) == 42
     assert both.read_rows("q", 5) is None
     assert unknown.read_rows("q", 4) is None
-
-
-def test_a_run_of_small_batches_compiles_its_first_one_only(
-    compiling: Any, environment: Environment, monkeypatch: pytest.MonkeyPatch, classic_only: None
-) -> None:
-    land(environment, 60, per_file=20)
-    modes: list[tuple[str, int, str]] = []
-    append_once = delta_append.append_once
-
-    def noting(rows: Any, table: Any, context: Any, query_id: str, batch_id: int, step: str = "") -> None:
-        modes.append((context.stage, batch_id, rows.sparkSession.conf.get(MODE)))
-        append_once(rows, table, context, query_id, batch_id, step)
-
-    monkeypatch.setattr(delta_append, "append_once", noting)
-    monkeypatch.setattr("surestart.sinks.delta_split.append_once", noting)
-    for stage in build_stages({"max_files_per_trigger": "1", "max_table_files_per_trigger": "1"}):
-        run_stage(compiling, environment, stage)
-
-    first, later = COMPILED, INTERPRETED
-    assert modes[:3] == [("raw-ingest", 0, first), ("raw-ingest", 1, later), ("raw-ingest", 2, later)]
-    assert {mode for stage, batch, mode in modes if stage == "deserialize" and batch == 0} == {first}
-    assert {mode for stage, batch, mode in modes if stage == "deserialize" and batch > 0} == {later}
-    assert account(environment).faults == {}

@@ -1,4 +1,5 @@
-"""How many Spark tasks a tiny batch costs, from the event log: a bar that no busy machine moves.
+"""How many Spark tasks a tiny batch costs, from the event log: a bar that no busy machine moves; and which
+batches Spark compiles.
 
 With Delta's defaults a tiny append costs 55 tasks and a tiny MERGE 113; the settings and the sinks keep it far below.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,13 @@ from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment, environment_from_settings
 from surestart.runner import run_stage
 from surestart.session import applied
-from tests.foundation.rows import land
+from surestart.sinks import delta_append
+from tests.foundation.rows import account, land
 
 # What the session of the tests has and a user's has not.
-AS_USERS_HAVE_IT = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+MODE = "spark.sql.codegen.factoryMode"
+AS_USERS_HAVE_IT = {"spark.sql.codegen.wholeStage": "true", MODE: "FALLBACK"}
+STAGES = ("raw-ingest", "deserialize")
 
 
 @contextmanager
@@ -43,25 +48,49 @@ def event_log(spark: Any, folder: Path) -> Iterator[None]:
         log.stop()
 
 
+@dataclass(frozen=True)
+class Ran:
+    """compiled: of each append, its stage, its batch and whether Spark compiled its plan."""
+
+    environment: Environment
+    tasks: list[BatchTasks]
+    compiled: list[tuple[str, int, bool]]
+
+
 @pytest.fixture(scope="module")
-def batches(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Environment, list[BatchTasks]]:
-    """2,000 records, then twice ten more, each a batch of its own."""
+def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A run of 2,000 records in one batch, then one of twice ten, each a batch of its own."""
     root = tmp_path_factory.mktemp("tasks")
     environment = environment_from_settings("local", "sensor", {"root": str(root)}, environ={})
-    with event_log(spark, root / "events"), applied(spark, AS_USERS_HAVE_IT):
-        for readings in (2000, 10, 10):
-            land(environment, readings, per_file=2000)
-            for stage in build_stages({"max_files_per_trigger": "1"}):
+    compiled: list[tuple[str, int, bool]] = []
+    append_once = delta_append.append_once
+
+    def noting(rows: Any, table: Any, context: Any, query_id: str, batch_id: int, step: str = "") -> None:
+        compiled.append((context.stage, batch_id, rows.sparkSession.conf.get(MODE) != "NO_CODEGEN"))
+        append_once(rows, table, context, query_id, batch_id, step)
+
+    with pytest.MonkeyPatch.context() as patch, event_log(spark, root / "events"), applied(spark, AS_USERS_HAVE_IT):
+        patch.setattr(delta_append, "append_once", noting)
+        patch.setattr("surestart.sinks.delta_split.append_once", noting)
+        for readings, per_file in ((2000, 2000), (20, 10)):
+            land(environment, readings, per_file=per_file)
+            for stage in build_stages({"max_files_per_trigger": "1", "max_table_files_per_trigger": "1"}):
                 run_stage(spark, environment, stage)
-    return environment, read_batch_tasks(root / "events")
+    return Ran(environment, read_batch_tasks(root / "events"), compiled)
 
 
 @pytest.mark.parametrize(("stage", "most"), [("raw-ingest", 6), ("merge-gold", 22)])
-def test_a_tiny_batch_costs_few_tasks(batches: tuple[Environment, list[BatchTasks]], stage: str, most: int) -> None:
-    environment, measured = batches
-    query_id = read_checkpoint(environment.checkpoint(stage)).query_id
+def test_a_tiny_batch_costs_few_tasks(ran: Ran, stage: str, most: int) -> None:
+    query_id = read_checkpoint(ran.environment.checkpoint(stage)).query_id
 
-    tiny = [batch for batch in measured if batch.query_id == query_id and batch.batch > 0]
+    tiny = [batch for batch in ran.tasks if batch.query_id == query_id and batch.batch > 0]
 
     assert [batch.batch for batch in tiny] == [1, 2]
     assert {batch.batch: batch.tasks for batch in tiny if batch.tasks > most} == {}, [batch.job_names for batch in tiny]
+
+
+def test_each_run_compiles_its_first_small_batch_only(ran: Ran) -> None:
+    found = {stage: {(batch, compiled) for name, batch, compiled in ran.compiled if name == stage} for stage in STAGES}
+
+    assert found == {stage: {(0, True), (1, True), (2, False)} for stage in STAGES}
+    assert account(ran.environment).faults == {}
