@@ -60,11 +60,11 @@ def whole_rows(spark: Any, environment: Environment) -> dict[str, Counter[tuple[
     }
 
 
-def batch_times(environment: Environment, stage: str) -> set[int]:
+def batch_times(environment: Environment, stage: str) -> dict[int, int]:
     """The time of each batch that the stage has planned, as its checkpoint holds it, in milliseconds."""
     offsets = Path(environment.checkpoint(stage)) / "offsets"
     return {
-        json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]
+        int(path.name): json.loads(path.read_text().splitlines()[1])["batchTimestampMs"]
         for path in offsets.iterdir()
         if path.name.isdecimal()
     }

@@ -19,6 +19,7 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.runner import run_stage
 from surestart.stage import Stage
 from tests.foundation.drive import refusing
+from tests.foundation.drive_all import ALL
 from tests.foundation.rows import TABLES, account, batch_times, land, run_all, table_rows, times_in, whole_rows
 
 READINGS, PER_FILE = 400, 100
@@ -69,61 +70,67 @@ def test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace(
     assert account(environment).faults == {}
 
 
-# Where each stage's driver dies: before its sink's commit, between two of them, or after it. Together the two cases
-# kill an append and a MERGE on both sides of the commit; one kill before a commit and one after it are in `make test`.
-BEFORE_AND_AFTER = {
-    "raw-ingest": "append.before_commit:2",
-    "deserialize": "split.between:1",
-    "merge-gold": "merge.after_commit:1",
-}
-AFTER_AND_BEFORE = {
-    "raw-ingest": "append.after_commit:2",
-    "deserialize": "split.between:1",
-    "merge-gold": "merge.before_commit:1",
-}
+# Where each stage is when the driver dies: before its sink's commit, between two of them, or after it. Together the two
+# cases kill an append and a MERGE on both sides of the commit; one kill before a commit and one after it are in `make
+# test`. The raw batch is the last one; the stages below still have some to come.
+BEFORE_AND_AFTER = ("append.before_commit:4", "split.between:2", "merge.after_commit:1")
+AFTER_AND_BEFORE = ("append.after_commit:4", "split.between:3", "merge.before_commit:1")
 
 
 @pytest.mark.parametrize(
-    "points",
+    "places",
     [
         pytest.param(BEFORE_AND_AFTER, id="before, between, after"),
         pytest.param(AFTER_AND_BEFORE, id="after, between, before", marks=pytest.mark.chaos),
     ],
 )
-def test_drivers_killed_in_mid_batch_one_after_the_other_leave_nothing_lost_or_doubled(
-    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]], points: dict[str, str]
+def test_a_driver_killed_while_each_stage_is_in_mid_batch_leaves_nothing_lost_or_doubled(
+    spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]], places: tuple[str, ...]
 ) -> None:
     environment = new_environment(tmp_path)
-    for stage in build_stages({"max_files_per_trigger": "2"}):
-        die_in(environment, stage.name, points[stage.name])
-        planned = batch_times(environment, stage.name)
-        run_stage(spark, environment, stage)
-        assert batch_times(environment, stage.name) == planned
+    die_at(environment, places)
+    flying_since: dict[str, int] = {}
+    for stage in build_stages({"max_files_per_trigger": "1", "max_table_files_per_trigger": "1"}):
+        planned, (flying,) = batch_times(environment, stage.name), in_flight(environment, stage.name)
+        run = run_stage(spark, environment, stage)
+        assert run.replayed == flying
+        assert planned.items() <= batch_times(environment, stage.name).items()
+        flying_since[stage.name] = planned[flying]
 
     for table in TABLES:
         assert table_rows(spark, environment, table) == uninterrupted[table]
     assert account(environment).faults == {}
     # A batch that was planned before the kill and written after it has the time that it was planned with.
-    assert times_in(spark, environment, "sensor_raw", "ingested_at") == batch_times(environment, "raw-ingest")
-    good = times_in(spark, environment, "sensor_readings_deserialized", "deserialized_at")
-    assert good == batch_times(environment, "deserialize")
+    for stage_name, table, column in (
+        ("raw-ingest", "sensor_raw", "ingested_at"),
+        ("deserialize", "sensor_readings_deserialized", "deserialized_at"),
+    ):
+        found = times_in(spark, environment, table, column)
+        assert flying_since[stage_name] in found
+        assert found <= set(batch_times(environment, stage_name).values())
 
 
-def die_in(environment: Environment, stage: str, point: str) -> None:
-    """A driver of its own has been killed with its batch planned and not committed."""
+def die_at(environment: Environment, places: tuple[str, ...]) -> None:
+    """A driver of its own has been killed with one batch of each stage planned and not committed."""
     died = subprocess.run(
-        [sys.executable, "-m", "tests.foundation.drive", environment.root, stage, "2"],
-        env={**os.environ, "SURESTART_FAILPOINT": point},
+        [sys.executable, "-m", "tests.foundation.drive_all", environment.root, *places],
+        env={**os.environ, "SURESTART_FAILPOINT": ALL},
         start_new_session=True,
         capture_output=True,
         text=True,
         check=False,
     )
     assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+    assert [len(in_flight(environment, stage.name)) for stage in build_stages({})] == [1, 1, 1]
+
+
+def in_flight(environment: Environment, stage: str) -> set[int]:
     checkpoint = Path(environment.checkpoint(stage))
-    planned = {path.name for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal()}
-    committed = {path.name for path in (checkpoint / "commits").iterdir() if path.name.isdecimal()}
-    assert len(planned - committed) == 1
+    planned, committed = (
+        {int(path.name) for path in (checkpoint / log).iterdir() if path.name.isdecimal()}
+        for log in ("offsets", "commits")
+    )
+    return planned - committed
 
 
 def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_one(spark: Any, tmp_path: Path) -> None:
