@@ -82,9 +82,10 @@ def newest(wave: int) -> Counter:
 
 def broken(sent: Counter) -> Counter:
     found: Counter = Counter()
-    for (partition, offset, payload), count in sent.items():
+    for stored, count in sent.items():
+        payload = stored.payload
         if payload is None or payload[:5] not in (b"\0\0\0\0\7", b"\0\0\0\0\x08") or payload in cut():
-            found[(partition, offset)] += count
+            found[(stored.partition, stored.offset)] += count
     return found
 
 
