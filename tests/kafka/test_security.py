@@ -224,6 +224,7 @@ def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_pat
         "COMMAND doctor ENDED 0",
         "COMMAND doctor ENDED 0",
         "COMMAND plan ENDED 0",
+        "COMMAND plan ENDED 0",
         "COMMAND history ENDED 0",
     ]
     for name in ("doctor.html", "plan.json", "plan.html"):
