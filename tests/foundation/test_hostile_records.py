@@ -17,13 +17,12 @@ from sensor_pipeline.count import judge
 from sensor_pipeline.deserialize import to_readings
 from surestart.environment import Environment, environment_from_settings
 from surestart.session import applied
+from tests.conftest import AS_USERS_HAVE_IT
 from tests.deltalog.handmade import add, create, write_commit
 from tests.foundation.hostile_lines import BAD, GOOD, LINES, mangled
 from tests.foundation.rows import account, run_all
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# As production runs it: the shared session of the tests compiles nothing.
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def land_lines(root: Path, lines: Iterable[bytes]) -> Environment:
@@ -40,7 +39,7 @@ def read(spark: Any, environment: Environment) -> list[Any]:
     from sensor_pipeline.stages import build_stages
 
     raw = to_raw(build_stages({})[0].source.read_batch(spark, environment))
-    with applied(spark, COMPILED):
+    with applied(spark, AS_USERS_HAVE_IT):
         rows = to_readings(raw).selectExpr("*", "unix_micros(reading_time) AS micros").drop("reading_time").collect()
     return sorted(rows, key=lambda row: row.offset)
 

@@ -22,6 +22,7 @@ from surestart.jars import jars_folder, read_resolved, resolve_jars
 from surestart.java import DEBIAN_TRUST_STORE, find_java, launcher_home
 from surestart.session import java_options
 from surestart.settings import JVM, LOCAL_MEMORY
+from tests.conftest import COMPILE_LITTLE, JAVA_OPTIONS
 from tests.foundation.rows import account, land
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
@@ -86,7 +87,7 @@ def path_without_java(folder: Path) -> str:
 
 def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     """The clone, the cache with jars and launcher, and the tables: each in a folder with a space. The machine has no
-    Java of its own; a stage runs on the wheel's."""
+    Java of its own; a stage runs on the wheel's, with compiled plans."""
     resolve_jars()
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path / "a root")}, environ={})
     land(environment, 20)
@@ -112,6 +113,7 @@ def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_
     )
     environ = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environ |= {"PATH": path_without_java(tmp_path / "bin"), "SURESTART_CACHE": str(cache), "SURESTART_MEMORY": "900m"}
+    environ[JAVA_OPTIONS] = COMPILE_LITTLE
     environ["PYTHONPATH"] = f"{source}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
 
     done = subprocess.run(

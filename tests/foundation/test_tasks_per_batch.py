@@ -21,11 +21,10 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.runner import run_stage
 from surestart.session import applied
 from surestart.sinks import delta_append
+from tests.conftest import AS_USERS_HAVE_IT
 from tests.foundation.rows import account, land
 
-# What the session of the tests has and a user's has not.
 MODE = "spark.sql.codegen.factoryMode"
-AS_USERS_HAVE_IT = {"spark.sql.codegen.wholeStage": "true", MODE: "FALLBACK"}
 STAGES = ("raw-ingest", "deserialize")
 
 
