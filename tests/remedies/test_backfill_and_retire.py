@@ -13,7 +13,8 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.apply import ALREADY
-from surestart.remedies.chain import read_chain
+from surestart.remedies.chain import Chain, read_chain
+from surestart.remedies.commit_once import find_commit
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
 from surestart.remedies.plan import Plan, Step, environment_facts
 from surestart.remedies.plan_backfill import Between, plan_backfill
@@ -118,12 +119,29 @@ def test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends(spark: A
     assert contents(spark, stood) == before
 
 
-def test_a_backfill_into_two_kinds_of_sink_is_refused_while_it_is_planned(environment: Environment) -> None:
-    stage = build_stages({})[0]
-    both = replace(stage, sink=Both(stage.sink, PostgresSink()))
-    chain = read_chain(environment, (both,))
-    with pytest.raises(Refused, match="sensor-raw-ingest writes to a Both, which no backfill knows"):
-        plan_backfill(None, environment, chain, "raw-ingest", (), Between(), request())  # type: ignore[arg-type]
+def test_a_withdrawn_backfill_is_used_up_in_both_tables_of_its_stage(spark: Any, stood: Environment) -> None:
+    """A driver that wakes up later would else write to the second one what another backfill has written there."""
+    file = sorted(Path(stood.landing).iterdir())[1]
+    for name in ("sensor_readings_deserialized", "sensor_quarantine"):
+        spark.sql(f"DELETE FROM {stood.table(name).sql} WHERE source LIKE '%{file.name}'")
+    chain = chain_of(stood)
+    plan = plan_backfill(spark, stood, chain, "deserialize", (), Between(), request())
+    begun(spark, stood, plan)
+
+    undo(spark, stood, plan)
+
+    step = plan.steps[0]
+    for output in chain.link("deserialize").outputs:
+        assert find_commit(spark, output.table, plan.digest, f"withdrawn:{step.id}") is not None
+
+
+def test_a_backfill_into_a_sink_that_it_does_not_know_is_refused_while_it_is_planned(environment: Environment) -> None:
+    stage = build_stages({})[1]
+    both = replace(stage, sink=Both(stage.sink, PostgresSink()))  # type: ignore[arg-type]
+    link = replace(read_chain(environment, (stage,)).link("deserialize"), stage=both)
+    with pytest.raises(Refused, match="sensor-deserialize writes to a Both, which no backfill knows") as refused:
+        plan_backfill(None, environment, Chain((link,)), "deserialize", (), Between(), request())  # type: ignore[arg-type]
+    assert refused.value.code == "BackfillNotOffered"
 
 
 @pytest.mark.parametrize("stage", ["raw-ingest", "merge-gold", pytest.param("deserialize", marks=pytest.mark.chaos)])

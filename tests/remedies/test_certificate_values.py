@@ -13,9 +13,9 @@ from surestart.checkpoint.positions import DeltaPosition
 from surestart.commands.apply import exit_code
 from surestart.errors import CannotTell
 from surestart.remedies.certificate import Certificate
-from surestart.remedies.counts import Counts, Gap, Place, StageCount
+from surestart.remedies.counts import DATABASE, KEYS, Counts, Gap, Place, StageCount
 from surestart.remedies.reach import Reach, TableReach, reach_in_table, read_reach
-from surestart.report.certificate_text import render_certificate, summarize_certificate
+from surestart.report.certificate_text import next_command, render_certificate, summarize_certificate
 
 HEALTHY = Counts(input=10, rows=10, distinct=10)
 
@@ -87,6 +87,25 @@ def test_the_next_command_follows_the_fault() -> None:
     assert told(replace(HEALTHY, pending=1)) == "Next: surestart run all -e local --root /r"
     assert told(replace(HEALTHY, undecided=1)) == "Next: surestart doctor -e local --root /r"
     assert told(HEALTHY) == "Next: surestart status -e local --root /r"
+
+
+@pytest.mark.parametrize(
+    ("counts", "gaps", "remedy"),
+    [
+        (replace(HEALTHY, lost=1, wrong=1), 2, "backfill"),
+        # Of a table without positions nobody knows what to write again.
+        (replace(HEALTHY, lost=1), 0, "reset"),
+        # A backfill removes no row.
+        (replace(HEALTHY, wrong=1, from_nowhere=1), 1, "reset"),
+        (replace(HEALTHY, lost=1, duplicated=1), 1, "reset"),
+    ],
+)
+@pytest.mark.parametrize("kind", [KEYS, DATABASE])
+def test_of_keys_a_backfill_is_named_where_it_can_help(kind: str, counts: Counts, gaps: int, remedy: str) -> None:
+    found = tuple(Gap("gold", "file:/a", 0, number, number, 1) for number in range(gaps))
+    count = StageCount("gold", kind, "readings", {"gold": 1}, counts, gaps=found)
+    body = Certificate("sensor", "local", "now", True, (count,)).as_dict()
+    assert next_command(body) == f"surestart plan {remedy} gold -e local"
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class Case:
     `other`: a plan that may not begin meanwhile."""
 
     plan: Planner
-    prepare: Callable[[Any, Environment], None] = lambda spark, environment: None
+    prepare: Callable[[Any, Environment], object] = lambda spark, environment: None
     holds: bool = True
     ends_exact: bool = True
     ends_as_before: bool = False
@@ -130,6 +130,14 @@ CASES = {
         lambda spark, environment: make_hole(spark, environment, "deserialize", *READ),
         holds=False,
         other=of_stage("deserialize"),
+    ),
+    "backfill merge-gold": Case(
+        backfill("merge-gold"),
+        lambda spark, environment: spark.sql(
+            f"DELETE FROM {environment.table('sensor_gold').sql} WHERE {HOLE}"
+        ).collect(),
+        holds=False,
+        other=of_stage("merge-gold"),
     ),
     **{f"retire {stage}": Case(retire(stage, False), ends_exact=False, other=of_stage(stage)) for stage in STAGES},
     "retire merge-gold and its table": Case(retire("merge-gold", True), ends_exact=False),

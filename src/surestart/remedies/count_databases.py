@@ -16,6 +16,7 @@ from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.counts import DATABASE, Counts, StageCount
 from surestart.remedies.database_rows import FoundRows, count_database
 from surestart.remedies.pinned import Pinned, read_pinned, read_version
+from surestart.remedies.position_gaps import runs_or_extents
 from surestart.remedies.reach import NOTHING, UNKNOWN, UP_TO, Reach, reach_in_table, read_reach
 from surestart.sinks.delta_merge import newest_per_key
 from surestart.sinks.postgres import PostgresSink
@@ -45,6 +46,7 @@ def _count(
     mirrored = outputs[0] if len(outputs) == 1 else given if not outputs else None
     rows, problem = _expected(spark, link, reach, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
     found = FoundRows(Counts(), problem=problem) if rows is None else _ask(sink, rows)
+    gaps, complete = runs_or_extents(link.name, found.missing)
     moved = reach.in_flight or bool(reach.problem) or read_reach(link.checkpoint).planned != reach.planned
     return StageCount(
         stage=link.name,
@@ -52,6 +54,8 @@ def _count(
         input=mirrored.label if mirrored else "",
         outputs={f"PostgreSQL {sink.target} ({sink.url.label})": None},
         counts=_undecided(found.counts) if moved else found.counts,
+        gaps=() if moved else gaps,
+        gaps_complete=complete or moved,
         examples=found.examples,
         problem=found.problem,
         left_out=found.left_out,

@@ -3,7 +3,8 @@
 StageCount  raw-ingest: positions of the source against rows of sensor_raw
 ├── counts  totals
 ├── places  the same per (source, partition): a file or a Kafka partition; those with something to say first
-└── gaps    runs of positions that are missing in the output, newest first: what a backfill would fill
+└── gaps    runs of positions that are missing in the output, newest first: what a backfill would fill. Of a keyed table
+            and of a database: the positions of the newest row of each key that is lost or wrong
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Gap:
-    """rows are missing in the stage's output between two positions, both included, and nothing of it is there."""
+    """rows are missing in the stage's output between two positions, both included, and nothing of it is there. Of keys
+    that are too many: the stretch of a file or partition in which they are missing, among others that are there."""
 
     stage: str
     source: str

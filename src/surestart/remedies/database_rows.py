@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from surestart.remedies.chain import POSITION
 from surestart.remedies.counts import Counts
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_connection import driver, name, open_connection
@@ -49,10 +50,23 @@ _SAME_FORM: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class FoundRows:
+    """missing: where the rows come from that a backfill would write, of keys that are lost; of an upsert also of those
+    that are wrong."""
+
     counts: Counts
+    missing: tuple[tuple[str, int, int], ...] = ()
     examples: tuple[str, ...] = ()
     problem: str = ""
     left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Texts of its key and of all of it."""
+
+    key: str
+    row: str
+    position: tuple[str, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -98,17 +112,20 @@ def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str]
             differing = [bucket for bucket in buckets if expected.get(bucket) != found.get(bucket)]
             rows = sum(one[0] for one in found.values())
             chosen = _few(differing, expected, found)
-            given = _spark_rows(reference, ours, chosen) if chosen else Counter()
+            fetched = _spark_rows(reference, ours, chosen) if chosen else []
             there = _postgres_rows(connection, sink, theirs, chosen) if chosen else Counter()
     except pg.Error as error:
         failure = explained(error, url, f"counting {sink.target}", UNCHANGED)
     if failure is not None:
         raise failure
     keys_there = rows - _beyond_first(there)
-    counts, examples = _judge(given, there, sum(one[0] for one in expected.values()), rows, keys_there)
+    given = Counter((row.key, row.row) for row in fetched)
+    counts, lost, wrong, strange = _judge(given, there, sum(one[0] for one in expected.values()), rows, keys_there)
     left = len(differing) - len(chosen)
     problem = f"{left} of 4096 buckets differ and were not looked at one by one" if left else ""
-    return FoundRows(counts, examples, problem, left_out)
+    wanted = {*lost, *(wrong if sink.mode == "upsert" else ())}
+    missing = tuple(row.position for row in fetched if row.position is not None and row.key in wanted)
+    return FoundRows(counts, missing, (*lost, *wrong, *strange)[:_EXAMPLES], problem, left_out)
 
 
 def _few(
@@ -126,7 +143,8 @@ def _few(
 
 def _judge(
     given: Counter[tuple[str, str]], there: Counter[tuple[str, str]], expected: int, rows: int, distinct: int
-) -> tuple[Counts, tuple[str, ...]]:
+) -> tuple[Counts, list[str], list[str], list[str]]:
+    """The numbers, and the keys that are lost, that are wrong and that come from nowhere."""
     of_ours: dict[str, set[str]] = {}
     of_theirs: dict[str, set[str]] = {}
     for (key, row), _ in given.items():
@@ -145,7 +163,7 @@ def _judge(
         from_nowhere=len(strange),
         duplicated=_beyond_first(there),
     )
-    return counts, tuple((lost + wrong + strange)[:_EXAMPLES])
+    return counts, lost, wrong, strange
 
 
 def _beyond_first(there: Counter[tuple[str, str]]) -> int:
@@ -212,12 +230,20 @@ def _spark_buckets(reference: DataFrame, texts: _Texts) -> dict[int, tuple[int, 
     return {int(row["bucket"]): (int(row["rows"]), int(row["low"]), int(row["high"])) for row in rows.collect()}
 
 
-def _spark_rows(reference: DataFrame, texts: _Texts, buckets: Sequence[int]) -> Counter[tuple[str, str]]:
+def _spark_rows(reference: DataFrame, texts: _Texts, buckets: Sequence[int]) -> list[_Row]:
     from pyspark.sql import functions as F
 
     rows = reference.where(F.expr(f"CAST(conv(substr(md5({texts.key}), 1, 3), 16, 10) AS INT)").isin(list(buckets)))
-    found = rows.select(F.expr(texts.key).alias("of_key"), F.expr(texts.row).alias("of_row")).collect()
-    return Counter((row["of_key"], row["of_row"]) for row in found)
+    positioned = set(POSITION) <= set(reference.columns)
+    found = rows.select(F.expr(texts.key), F.expr(texts.row), *(POSITION if positioned else ())).collect()
+    return [_Row(row[0], row[1], _position(row[2:])) for row in found]
+
+
+def _position(values: Sequence[Any]) -> tuple[str, int, int] | None:
+    if not values or any(value is None for value in values):
+        return None
+    source, partition, offset = values
+    return str(source), int(partition), int(offset)
 
 
 def _bucket(texts: _Texts) -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.remedies.counts import KEPT_GAPS, Counts, Gap
-from surestart.remedies.position_gaps import gaps_of_positions
+from surestart.remedies.position_gaps import runs_or_extents
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -63,9 +63,28 @@ def count_newest(stage: str, newest: Newest) -> FoundKeys:
         ", ".join(f"{name}={value}" for name, value in zip(newest.keys, one["keys"], strict=True))
         for one in faulty[:_EXAMPLES]
     )
-    missing = [one["position"] for one in faulty if one["position"] is not None and (one["lost"] or one["wrong"])]
-    gaps = gaps_of_positions(stage, [tuple(one) for one in missing])
-    return FoundKeys(counts, gaps[:KEPT_GAPS], examples, len(faulty) < _FETCHED and len(gaps) <= KEPT_GAPS)
+    if len(faulty) < _FETCHED:
+        missing = [one["position"] for one in faulty if one["position"] is not None and (one["lost"] or one["wrong"])]
+        gaps, complete = runs_or_extents(stage, [tuple(one) for one in missing])
+    else:
+        gaps, complete = _extents(stage, judged)
+    return FoundKeys(counts, gaps, examples, complete)
+
+
+def _extents(stage: str, judged: DataFrame) -> tuple[tuple[Gap, ...], bool]:
+    """Of each file or partition, from the first position that is missing to the last."""
+    from pyspark.sql import functions as F
+
+    missing = judged.where("position IS NOT NULL AND lost + wrong > 0").select("position.*")
+    rows = (
+        missing.groupBy("source", "partition")
+        .agg(F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("rows"))
+        .orderBy(F.desc("source"), F.desc("partition"))
+        .limit(KEPT_GAPS + 1)
+        .collect()
+    )
+    gaps = tuple(Gap(stage, *(row[name] for name in ("source", "partition", "first", "last", "rows"))) for row in rows)
+    return gaps[:KEPT_GAPS], len(gaps) <= KEPT_GAPS
 
 
 def _judge(newest: Newest) -> DataFrame:

@@ -15,25 +15,32 @@ from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
-from surestart.errors import CannotTell, Refused, UsageError
-from surestart.gate.describe_run import named, options_of
+from surestart.errors import CannotTell, UsageError
+from surestart.gate.describe_run import named
 from surestart.registry.read_runs import read_runs
+from surestart.remedies.backfill_sinks import refuse_unknown_sinks
 from surestart.remedies.certificate import certify
-from surestart.remedies.chain import Chain
+from surestart.remedies.chain import Chain, Link
 from surestart.remedies.counts import Gap
 from surestart.remedies.journal import now
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.planning import Request
-from surestart.remedies.ranges import Range, read_rows
+from surestart.remedies.ranges import Range, inside, joined, read_rows
 from surestart.remedies.run_steps import run_steps
 from surestart.remedies.unread_begin import refuse_unread_begin
-from surestart.sinks.delta_append import DeltaAppend
-from surestart.sinks.delta_split import DeltaSplit
+from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+_TIME = "source_time"
 _RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
+
+
+_OF_KEYS = (
+    "One row is kept per key: a row of these ranges is written where its key has none, an older one, or other values. "
+    "Rows that came from nowhere are not removed."
+)
 
 
 @dataclass(frozen=True)
@@ -68,43 +75,37 @@ def plan_backfill(
     request: Request,
 ) -> Plan:
     link = chain.link(stage)
-    place = f"-e {environment.name} {options_of(environment)}".rstrip()
-    if link.keyed or not link.outputs:
-        raise UsageError(
-            f"{link.query} keeps one row per key: a hole in it is not a range of positions",
-            meaning="A reset removes its rows and merges all of its input again; with --beside readers keep the old "
-            "ones until then. Nothing was planned.",
-            next=f"surestart plan reset {stage} {place} -o plan.json",
-            code="KeyedBackfill",
-        )
-    if not isinstance(link.stage.sink, (DeltaAppend, DeltaSplit)):
-        raise Refused(
-            f"{link.query} writes to a {type(link.stage.sink).__name__}, which no backfill knows",
-            meaning="Written to its Delta table alone, they would be missing in the other sink. Nothing was planned.",
-            next=f"surestart plan replay {stage} --from-batch 0 {place} -o plan.json  # or "
-            "--from-positions, for the partitions that lack rows",
-            code="BackfillNotOffered",
-        )
+    refuse_unknown_sinks(link, environment)
     refuse_unread_begin(spark, environment, chain, stage)
-    certificate = certify(spark, environment, chain)
-    count = next(one for one in certificate.stages if one.stage == stage)
-    if count.cannot_tell:
+    # This stage alone: counting the others would take their time and change nothing.
+    counts = certify(spark, environment, Chain((link,))).stages
+    # A database is told only while no batch is in flight; the Delta table beside it is told also then.
+    untold = [one for one in counts if one.cannot_tell]
+    if counts[0].cannot_tell:
+        why = counts[0].problem or f"of {counts[0].counts.undecided:,} nobody knows whether the stage has passed them"
         raise CannotTell(
-            f"what {link.query} lacks cannot be told: {count.problem}",
+            f"what {link.query} lacks cannot be told: {why}",
             meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
             next=f"surestart verify {named(environment)}",
             code="GapsUnknown",
         )
-    wanted = narrow(count.gaps, ranges)
+    wanted = joined(narrow([gap for one in counts for gap in one.gaps], ranges))
     if between != Between():
         wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
     rows = sum(one.last - one.first + 1 for one in wanted)
-    more = "" if count.gaps_complete else f" These are the newest {len(count.gaps)} gaps; there are more: plan again."
+    complete = all(one.gaps_complete for one in counts)
+    more = "" if complete else f" These are the newest {len(counts[0].gaps)} gaps; there are more: plan again."
     statements = [
         f"{len(wanted)} ranges, at most {rows:,} rows, that {link.query} has passed and its output has not."
         if wanted
         else f"Nothing is missing in the output of {link.query} there.",
         f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}",
+        *([_OF_KEYS] if link.keyed and wanted else []),
+        *(
+            f"What {' and '.join(one.outputs)} lacks cannot be told now ({one.problem or 'a batch is in flight'}): "
+            "it gets the rows of these ranges, and no others."
+            for one in untold
+        ),
     ]
     steps = [
         Step(
@@ -129,12 +130,16 @@ def plan_backfill(
         # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
         world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
         steps=tuple(steps) if wanted else (),
-        effects=tuple(Effect(output.table.name, "add rows", rows if wanted else 0) for output in link.outputs),
+        effects=tuple(Effect(name, "add rows", rows if wanted else 0) for name in _targets(link)),
         statements=tuple(statements),
         settings=dict(request.settings),
         pipeline=request.pipeline,
         options=request.options,
     )
+
+
+def _targets(link: Link) -> list[str]:
+    return [*(output.table.name for output in link.outputs), *(f"postgres {sink.target}" for sink in link.databases)]
 
 
 def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:
@@ -160,8 +165,8 @@ def _of_that_time(
 ) -> list[Range]:
     from pyspark.sql import functions as F
 
-    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
-    if "source_time" not in rows.columns:
+    rows = _timed(spark, environment, chain, stage, wanted)
+    if rows is None:
         raise UsageError(
             f"the rows that {stage} reads have no time of arrival",
             meaning="A range of time cannot be looked up. Nothing was planned.",
@@ -180,3 +185,19 @@ def _of_that_time(
         else:
             found.append(Range(source, partition, offset, offset))
     return found
+
+
+def _timed(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, wanted: Sequence[Range]
+) -> DataFrame | None:
+    """Rows with these positions and the time at which they arrived: of what the stage reads, or of the first table
+    above it that has kept the time. A row keeps its position from one table to the next."""
+    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
+    above = stage
+    while _TIME not in rows.columns:
+        above = chain.link(above).upstream
+        table = chain.link(above).input if above else None
+        if table is None or read_columns(spark, table) is None:
+            return None
+        rows = inside(spark, read_table(spark, table), wanted)
+    return rows

@@ -146,6 +146,22 @@ def _joined(stage: str, pieces: Iterable[_Piece]) -> Iterator[Gap]:
         yield gap
 
 
+def runs_or_extents(stage: str, positions: Iterable[tuple[str, int, int]]) -> tuple[tuple[Gap, ...], bool]:
+    """Runs of neighbouring offsets; where these are too many, one stretch for each file or partition, with rows between
+    that are not missing. And whether that is all."""
+    runs = gaps_of_positions(stage, positions)
+    if len(runs) <= KEPT_GAPS:
+        return runs, True
+    places: dict[tuple[str, int], list[Gap]] = {}
+    for run in runs:
+        places.setdefault((run.source, run.partition), []).append(run)
+    found = [
+        Gap(stage, source, partition, min(g.first for g in own), max(g.last for g in own), sum(g.rows for g in own))
+        for (source, partition), own in places.items()
+    ]
+    return tuple(found[:KEPT_GAPS]), len(found) <= KEPT_GAPS
+
+
 def gaps_of_positions(stage: str, positions: Iterable[tuple[str, int, int]]) -> tuple[Gap, ...]:
     """Single positions as runs of neighbouring offsets, newest first."""
     gaps: list[Gap] = []

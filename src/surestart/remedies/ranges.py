@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,8 +31,6 @@ class Range:
 
 def read_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
     """The rows of the stage's source whose position lies in one of the ranges."""
-    from pyspark.sql import functions as F
-
     if isinstance(stage.source, KafkaSource):
         evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
         rows = stage.source.read_batch(spark, environment, evidence)
@@ -40,11 +38,30 @@ def read_rows(spark: SparkSession, environment: Environment, stage: Stage, range
         rows = stage.source.read_batch(spark, environment, _file_names(ranges))
     else:
         rows = stage.source.read_batch(spark, environment)
+    return inside(spark, rows, ranges)
+
+
+def inside(spark: SparkSession, rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
+    """Those whose position lies in one of the ranges."""
+    from pyspark.sql import functions as F
+
     values = [(one.source, one.partition, one.first, one.last) for one in ranges]
     marks = F.broadcast(spark.createDataFrame(values, _COLUMNS))
     same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
-    inside = F.col("offset").between(F.col("r_first"), F.col("r_last"))
-    return rows.join(marks, same & inside, "left_semi")
+    between = F.col("offset").between(F.col("r_first"), F.col("r_last"))
+    return rows.join(marks, same & between, "left_semi")
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """The same positions, each in one range only, newest last; neighbours are one."""
+    found: list[Range] = []
+    for one in sorted(ranges, key=lambda one: (one.source, one.partition, one.first)):
+        last = found[-1] if found else None
+        if last and (last.source, last.partition) == (one.source, one.partition) and one.first <= last.last + 1:
+            found[-1] = replace(last, last=max(last.last, one.last))
+        else:
+            found.append(one)
+    return found
 
 
 def _file_names(ranges: Sequence[Range]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Takes back a backfill that was begun and has not written all its rows, so that other remedies may begin.
 
-    undoing ──> an empty commit under its identity ──> withdrawn
+    undoing ──> an empty commit under its identity in every output (in a database's ledger: a row) ──> withdrawn
            └──> every output has its own commit already ──> done, released    the rows were missing and are right
 
 Delta lets one commit of an identity through. After the empty one, a process of this backfill that is still alive, or
@@ -17,10 +17,11 @@ from surestart.remedies.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN
 from surestart.remedies.journaling import again, carried_on, enter, enter_done, read_again
 from surestart.remedies.plan import Plan, Step
 from surestart.remedies.running import Running
-from surestart.remedies.steps.backfill import identity_of
+from surestart.remedies.steps.backfill import filling, identity_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import read_table
+from surestart.sinks.postgres_fill import give_up_filling
 
 
 def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
@@ -39,8 +40,12 @@ def withdraw_backfill(run: Running) -> Journal:
         # First: an `apply` behind the empty commit would take the hole for filled.
         run = enter(run, UNDOING, "", step.id)
         reach("remedy.undoing")
-    outputs = run.chain.link(step.stage).outputs
-    if all(step.id in run.journal.done or not _used_up(run, step, output.table) for output in outputs):
+    link = run.chain.link(step.stage)
+    # Every one of them, also where the first has told already: who wakes up later would write to the others.
+    used_up = [] if step.id in run.journal.done else [_used_up(run, step, output.table) for output in link.outputs]
+    if step.id not in run.journal.done:
+        used_up += [give_up_filling(filling(run, link, sink)) for sink in link.databases]
+    if not any(used_up):
         if step.id not in run.journal.done:
             run = enter_done(run, DONE, step.id)
         run = enter_done(run, RELEASED, "release")

@@ -47,13 +47,22 @@ def next_command(body: Mapping[str, Any], options: str = "") -> str:
     environment = f"-e {body['environment']} {options}".rstrip()
     for stage in body["stages"]:
         name = inert(stage["stage"])
-        if stage["counts"]["lost"] and stage["kind"] == "positions":
+        if _can_be_filled(stage):
             return f"surestart plan backfill {name} {environment}"
         if any(stage["counts"][fault] for fault in _FAULTS):
             return f"surestart plan reset {name} {environment}"
     if body["verdict"] == "exact" and any(stage["counts"]["pending"] for stage in body["stages"]):
         return f"surestart run all {environment}"
     return f"surestart {'status' if body['verdict'] == 'exact' else 'doctor'} {environment}"
+
+
+def _can_be_filled(stage: Mapping[str, Any]) -> bool:
+    """Of a keyed table only where nothing else is wrong: a backfill adds and corrects rows, and removes none."""
+    counts = stage["counts"]
+    if stage["kind"] == "positions":
+        return bool(counts["lost"])
+    others = any(counts[fault] for fault in _FAULTS if fault not in ("lost", "wrong"))
+    return bool(stage["gaps"]) and not others
 
 
 def _stage(stage: Mapping[str, Any]) -> Iterator[str]:

@@ -31,7 +31,7 @@ from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -39,6 +39,9 @@ _log = logging.getLogger("surestart.merge")
 
 _SMALL_BATCH = 5_000
 _RANK = "surestart_rank"
+_TRIES = 5
+# Classes of Delta's errors, which their texts begin with; in Connect the text is all there is.
+_CONFLICTS = ("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ", "DELTA_CONCURRENT_DELETE_DELETE")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class DeltaMerge:
             bounded_by=self.bounded_by,
         )
 
+    def repair_once(self, rows: DataFrame, context: BatchContext, identity: str) -> None:
+        """The newest of these rows is in the table for each key, unless the table has a newer one. Rows of the table
+        that are as new and hold other values are replaced. Written once under this identity."""
+        self.batch_writer(context).merge(rows, identity, 0, as_new=True)
+
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)
         return (SinkDeclaration("delta-merge", table.label, table.path, keys=self.keys),)
@@ -84,25 +92,8 @@ class MergeBatch:
     bounded_by: tuple[str, ...]
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        spark = batch_df.sparkSession
-        query_id = read_query_id(self.context.checkpoint, spark)
-        bounds, size = read_bounds(batch_df, self.partition_by, self.bounded_by)
-        # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
-        rows = batch_df.coalesce(1) if size <= _SMALL_BATCH else batch_df
-        newest = newest_per_key(rows, self.keys, self.order)
-        # On Spark Connect temporary views belong to the user's session, which several streams may share.
-        view = f"surestart_{self.context.query}_{batch_id}".replace("-", "_")
-        newest.createOrReplaceTempView(view)
-        try:
-            note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
-            reach("merge.before_commit")
-            with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
-                counts = spark.sql(self.merge_sql(view, batch_df.columns, bounds)).collect()
-        finally:
-            spark.catalog.dropTempView(view)
-        reach("merge.after_commit")
-        if not counts:
-            # Delta answers a MERGE that it has seen before with no row at all, and otherwise with one row of counts.
+        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        if not self.merge(batch_df, query_id, batch_id):
             expected = batch_id == self.context.replayed_batch
             _log.log(
                 logging.INFO if expected else logging.ERROR,
@@ -116,9 +107,53 @@ class MergeBatch:
             if not expected:
                 raise SkippedBatch(self.context.query, batch_id, self.table.label)
 
-    def merge_sql(self, view: str, columns: list[str], bounds: list[str]) -> str:
+    def merge(self, batch_df: DataFrame, query_id: str, batch_id: int, *, as_new: bool = False) -> bool:
+        """The table has the rows of this batch that are newer than its own. False: it had this batch before."""
+        spark = batch_df.sparkSession
+        bounds, size = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
+        rows = batch_df.coalesce(1) if size <= _SMALL_BATCH else batch_df
+        newest = newest_per_key(rows, self.keys, self.order)
+        # On Spark Connect temporary views belong to the user's session, which several streams may share; a backfill of
+        # the same query may run beside it.
+        view = f"surestart_{self.context.query}_{batch_id}{'_as_new' if as_new else ''}".replace("-", "_")
+        newest.createOrReplaceTempView(view)
+        try:
+            note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
+            reach("merge.before_commit")
+            with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
+                counts = self._run(spark, self.merge_sql(view, batch_df.columns, bounds, as_new=as_new), batch_id)
+        finally:
+            spark.catalog.dropTempView(view)
+        reach("merge.after_commit")
+        # Delta answers a MERGE that it has seen before with no row at all, and otherwise with one row of counts.
+        return bool(counts)
+
+    def _run(self, spark: SparkSession, merge: str, batch_id: int) -> list[Row]:
+        """Delta rolls a MERGE back whole when another commit (an OPTIMIZE, a DELETE, a backfill) has changed what it
+        had read. Raised, that would end the stream; the identity that it carries lets it be tried again."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return spark.sql(merge).collect()
+            except Exception as problem:
+                conflict = conflict_of(problem)
+                if not left or not conflict:
+                    raise
+                _log.warning(
+                    "%s: batch %s met another commit in %s and is merged again (%s)",
+                    self.context.query,
+                    batch_id,
+                    self.table.label,
+                    conflict,
+                )
+        raise AssertionError("the last try returns or raises")
+
+    def merge_sql(self, view: str, columns: list[str], bounds: list[str], *, as_new: bool = False) -> str:
         on = [f"t.`{key}` = s.`{key}`" for key in self.keys] + bounds
         newer = f"struct({_columns('s', self.order)}) > struct({_columns('t', self.order)})"
+        if as_new:
+            other = " OR ".join(f"NOT (t.`{name}` <=> s.`{name}`)" for name in columns)
+            newer = f"({newer} OR {newer.replace(' > ', ' <=> ')} AND ({other}))"
         assignments = ", ".join(f"t.`{name}` = s.`{name}`" for name in columns)
         names = ", ".join(f"`{name}`" for name in columns)
         return (
@@ -126,6 +161,12 @@ class MergeBatch:
             f"WHEN MATCHED AND {newer} THEN UPDATE SET {assignments} "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({_columns('s', tuple(columns))})"
         )
+
+
+def conflict_of(problem: Exception) -> str:
+    """Delta's name for it, when it has rolled a write back because of another commit and the same write may be made
+    again; "": not so. The other commit may not carry the same identity, nor have changed the columns."""
+    return next((name for name in _CONFLICTS if name in str(problem)), "")
 
 
 def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:

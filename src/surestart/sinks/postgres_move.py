@@ -1,6 +1,6 @@
 """From staging into the target, inside the batch's one transaction: append, or upsert with the newest position winning.
 
-    append    every staged row becomes a row of the target
+    append    every staged row becomes a row of the target; of a backfill: every one whose position is not there
     upsert    one row per key: the staged row with the greatest `order` columns, unless the target's is as new or newer
 
 Newest is decided by values in the rows, never by arrival: a replayed or late batch cannot put an older state back.
@@ -53,6 +53,16 @@ def append_rows(connection: psycopg.Connection[Any], staging: Staging, target: T
     return connection.execute(sql).rowcount
 
 
+def append_missing_rows(
+    connection: psycopg.Connection[Any], staging: Staging, target: Target, position: tuple[str, ...]
+) -> int:
+    same = " AND ".join(f"t.{name(column)} = s.{name(column)}" for column in position)
+    return connection.execute(
+        f"INSERT INTO {target.sql} ({_names(staging)}) SELECT * FROM ({_select(staging, target)}) s"
+        f" WHERE NOT EXISTS (SELECT 1 FROM {target.sql} t WHERE {same})"
+    ).rowcount
+
+
 def upsert_rows(
     connection: psycopg.Connection[Any],
     staging: Staging,
@@ -60,8 +70,11 @@ def upsert_rows(
     keys: tuple[str, ...],
     order: tuple[str, ...],
     rows: int,
+    *,
+    as_new: bool = False,
 ) -> int:
-    """The target holds the newest known row of every staged key; returns the number of rows inserted or updated."""
+    """The target holds the newest known row of every staged key; returns the number of rows inserted or updated.
+    as_new: a row that is as new is put in its place, because its values may have been changed by somebody."""
     key_list = name_list(keys)
     # In the order of the keys: neighbours share index pages, and two writers lock rows in the same order.
     newest = (
@@ -77,7 +90,7 @@ def upsert_rows(
     _allow_sorting(connection)
     changed_rows = connection.execute(
         f"INSERT INTO {target.sql} AS t ({_names(staging)}) {newest} ON CONFLICT ({key_list})"
-        f" DO UPDATE SET {assignments} WHERE ({new}) > ({old}) OR {unknown}"
+        f" DO UPDATE SET {assignments} WHERE ({new}) {'>=' if as_new else '>'} ({old}) OR {unknown}"
     ).rowcount
     # Every staged row changed one of the target: no key was there twice, so none of them is tied with another.
     if changed_rows < rows:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REMOVED, RESTORED = 0, 1
+# In the column mode.
+REMEDY, WITHDRAWN = "remedy", "withdrawn"
 PREFIX = "surestart_kept_"
 Marks = tuple[tuple[str, int, int], ...]
 Load = Callable[[Staging], tuple[Loaded, ...]]
@@ -143,7 +145,7 @@ class RemedyWork:
         create_staging(self.connection, self.staging)
         return self.staging, load(self.staging)
 
-    def once(self, number: int, act: Callable[[], tuple[int, int]]) -> LedgerEntry:
+    def once(self, number: int, act: Callable[[], tuple[int, int]], mode: str = REMEDY) -> LedgerEntry:
         """What `act` does is committed with its ledger row, and that row is returned."""
         assert self.target is not None
         psycopg = driver()
@@ -153,10 +155,10 @@ class RemedyWork:
         execute(f"LOCK TABLE {self.target.sql} IN SHARE ROW EXCLUSIVE MODE")
         execute(
             f"INSERT INTO {ledger} (query_id, batch_id, target, step, query, stage, checkpoint, attempt, mode, rows,"
-            " attempted_at) VALUES (%s, %s, %s, %s, %s, %s, '', %s, 'remedy', 0, %s)",
+            " attempted_at) VALUES (%s, %s, %s, %s, %s, %s, '', %s, %s, 0, %s)",
             (
                 *(key.query_id, key.batch_id, key.target, key.step, self.removal.query, self.removal.stage),
-                *(self.removal.digest, datetime.now(UTC)),
+                *(self.removal.digest, mode, datetime.now(UTC)),
             ),
         )
         rows, put = act()

@@ -1,61 +1,115 @@
 """Writes the rows of some ranges that a stage's output has not: one bounded job, under its own identity.
 
-    source ── rows of the ranges ──> transform ── without those that are there ──> append, as (backfill-<digest>, 0)
+    source ── rows of the ranges ──> transform ──┬─> Delta        those that are not there, as (backfill-<digest>, 0)
+                                                 ├─> MERGE        those whose key has none, an older one, other values
+                                                 └─> PostgreSQL   the same, as (remedy-<digest>, 0) of its ledger
 
 The identity is the plan's, so a second attempt is recognised by the tables and writes nothing again.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.large_side import large_side
+from surestart.remedies.backfill_sinks import sinks_of
+from surestart.remedies.chain import Link
+from surestart.remedies.database_facts import read_column_names
 from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
-from surestart.remedies.ranges import Range, read_rows
+from surestart.remedies.ranges import Range, inside, read_rows
 from surestart.remedies.running import Running
+from surestart.remedies.steps.database import loading
 from surestart.remedies.unread_begin import refuse_unread_begin
 from surestart.remedies.world import check_world
 from surestart.session import applied, kept
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_append import DeltaAppend, append_once
+from surestart.sinks.delta_merge import DeltaMerge
 from surestart.sinks.delta_split import DeltaSplit
 from surestart.sinks.delta_table import read_table
+from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres_fill import fill_rows
+from surestart.sinks.postgres_once import Removal
+from surestart.sinks.postgres_types import staged_columns
 from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
-    """The rows are in the output, once."""
+    """The rows are in every output, once."""
     # Also now: another remedy may have come between the plan and this, and `begun` and this if a driver died there.
     check_world(run.spark, run.chain, run.plan)
     refuse_unread_begin(run.spark, run.environment, run.chain, step.stage)
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
-    rows = read_rows(run.spark, environment, stage, [Range(*one) for one in step.arguments["ranges"]])
-    for output in link.outputs:
-        there = read_table(run.spark, output.table).select("source", "partition", "offset")
-        rows = rows.join(large_side(there), ["source", "partition", "offset"], "left_anti")
+    ranges = [Range(*one) for one in step.arguments["ranges"]]
+    rows = read_rows(run.spark, environment, stage, ranges)
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
     identity = identity_of(run)
+    facts: dict[str, Any] = {"identity": identity}
     with applied(run.spark, pairs(EVERYWHERE)):
-        transformed = stage.transform(rows)
-        if isinstance(stage.sink, DeltaAppend):
-            columns = read_table(run.spark, environment.table(stage.sink.table)).columns
-            append_once(transformed.select(*columns), environment.table(stage.sink.table), context, identity, 0)
-        elif isinstance(stage.sink, DeltaSplit):
-            with kept(stage.sink.per_batch(transformed) if stage.sink.per_batch else transformed) as decided:
-                stage.sink.write_once(decided, context, identity, 0)
-        else:
-            raise Refused(
-                f"{link.query} writes to a {type(stage.sink).__name__}, which no backfill knows",
-                meaning="Nothing was written.",
-                next=again(run, "undo"),
-            )
+        for sink in sinks_of(stage.sink):
+            if isinstance(sink, DeltaAppend):
+                table = environment.table(sink.table)
+                missing = stage.transform(_without_present(run, link, rows))
+                append_once(missing.select(*read_table(run.spark, table).columns), table, context, identity, 0)
+            elif isinstance(sink, DeltaSplit):
+                missing = stage.transform(_without_present(run, link, rows))
+                with kept(sink.per_batch(missing) if sink.per_batch else missing) as decided:
+                    sink.write_once(decided, context, identity, 0)
+            elif isinstance(sink, DeltaMerge):
+                # Not kept: Delta refuses a MERGE whose source is cached.
+                sink.repair_once(stage.transform(rows), context, identity)
+            elif isinstance(sink, PostgresSink):
+                reach("remedy.backfill.before_database")
+                facts[sink.target] = _fill_database(run, link, sink, rows, ranges)
+            else:
+                raise Refused(
+                    f"{link.query} writes to a {type(sink).__name__}, which no backfill knows",
+                    meaning="Nothing was written.",
+                    next=again(run, "undo"),
+                )
     reach("remedy.backfill.after_commit")
-    return {"identity": identity}
+    return facts
 
 
 def identity_of(run: Running) -> str:
     return f"backfill-{run.digest[:16]}"
+
+
+def filling(run: Running, link: Link, sink: PostgresSink) -> Removal:
+    """What says in the database's ledger that this backfill has written there."""
+    return Removal(
+        url=sink.url.read(),
+        target=sink.target,
+        digest=run.digest,
+        query=link.query,
+        stage=link.name,
+        keys=sink.keys,
+        order=sink.order,
+        step=sink.step,
+    )
+
+
+def _without_present(run: Running, link: Link, rows: DataFrame) -> DataFrame:
+    for output in link.outputs:
+        there = read_table(run.spark, output.table).select("source", "partition", "offset")
+        rows = rows.join(large_side(there), ["source", "partition", "offset"], "left_anti")
+    return rows
+
+
+def _fill_database(run: Running, link: Link, sink: PostgresSink, rows: DataFrame, ranges: list[Range]) -> int | None:
+    """Where a Delta table of the stage has the same rows, they are taken from there: made again, they would have
+    another time of ingestion than in Delta."""
+    mirror = link.mirror_of(sink)
+    given = inside(run.spark, read_table(run.spark, mirror.table), ranges) if mirror else link.stage.transform(rows)
+    names = read_column_names(sink)
+    given = given.select(*(column for column in given.columns if column in names))
+    removal = replace(filling(run, link, sink), columns=staged_columns(given))
+    return fill_rows(removal, loading(sink, given, removal))

@@ -46,11 +46,11 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         sink.prepare(run.spark, run.environment)
         rows = _rows_beside(run, sink, str(beside))
         removal = _with_columns(removal, rows)
-        load = _loading(sink, rows, removal)
+        load = loading(sink, rows, removal)
     elif removal.marks is not None and sink.mode == "upsert":
         former = former_readings(run, link, sink)
         removal = _with_columns(removal, former)
-        load = _loading(sink, former, removal)
+        load = loading(sink, former, removal)
 
     def check() -> None:
         if step.stage == run.plan.stage and not beside:
@@ -180,7 +180,7 @@ def _with_columns(removal: Removal, former: DataFrame) -> Removal:
     return replace(removal, columns=staged_columns(former))
 
 
-def _loading(sink: PostgresSink, former: DataFrame, removal: Removal) -> Load:
+def loading(sink: PostgresSink, former: DataFrame, removal: Removal) -> Load:
     if sink.load == "driver":
         return lambda staging: load_from_driver(former, removal.url, staging)
     rows = former.coalesce(sink.connections) if sink.connections else former
