@@ -150,6 +150,10 @@ def test_a_stage_that_writes_every_row_to_postgres_only_gets_back_the_missing_on
     with pytest.raises(Refused, match="bare, which has no column source, partition, offset") as refused:
         plan_of(spark, environment, chain, "to-postgres")
     assert refused.value.code == "BackfillNotOffered"
+    # Nor can its rows be counted, and no number is made up.
+    untold = next(one for one in certify(spark, environment, chain).stages if one.stage == "to-postgres")
+    assert "source is missing, partition is missing, offset is missing" in untold.problem
+    assert untold.counts.faults == {}
 
 
 def chain_stages(environment: Environment) -> tuple[Stage, ...]:

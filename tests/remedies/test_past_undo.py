@@ -15,7 +15,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.foretell import undo_until
-from surestart.remedies.journal import DONE, FINISHED, Entry, Journal, read_journals
+from surestart.remedies.journal import DONE, FINISHED, UNDOING, Entry, Journal, read_journals
 from surestart.remedies.manifest import Manifest
 from surestart.remedies.plan import Plan, Step
 from surestart.remedies.plan_reset import plan_reset
@@ -28,7 +28,7 @@ from surestart.runner import run_stage
 from tests.deltalog.handmade import add, create, write_commit
 from tests.foundation.rows import land
 from tests.remedies.move import running
-from tests.remedies.remedy import request
+from tests.remedies.remedy import apply, assert_exact, chain_of, contents, request, reset, run_stages, undo
 
 DAY = 86_400_000
 
@@ -104,6 +104,41 @@ def cataloged(spark: Any, tmp_path: Path, classic_only: None) -> Iterator[tuple[
         spark.sql("DROP SCHEMA past_undo CASCADE")
 
 
+def vacuum(spark: Any, table: str) -> None:
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        spark.sql(f"VACUUM {table} RETAIN 0 HOURS").collect()
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
+@pytest.mark.chaos
+def test_an_undo_that_died_before_its_first_step_is_given_up_where_it_could_not_end_any_more(
+    spark: Any, stood: Environment
+) -> None:
+    """Its first table could come back; the second one could not, and every start would be refused from then on."""
+    plan = reset(spark, stood, "deserialize")
+    apply(spark, stood, plan)
+    tables = [step.arguments["table"] for step in undo_order(plan) if step.kind == "clear"]
+    cleared = contents(spark, stood)
+
+    def die(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        undo_remedy(spark, stood, chain_of(stood), plan, lambda plan: plan.target, die)
+    assert [one.state for one in read_journals(stood)] == [UNDOING]
+    vacuum(spark, stood.table(tables[1]).sql)
+
+    with pytest.raises(Refused, match="was given up"):
+        undo(spark, stood, plan)
+
+    assert [one.state for one in read_journals(stood)] == [FINISHED]
+    assert contents(spark, stood) == cleared
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
 def test_a_reset_of_a_catalogs_table_is_no_dead_end_once_vacuum_has_run(
     spark: Any, cataloged: tuple[Environment, Chain]
 ) -> None:
@@ -120,17 +155,10 @@ def test_a_reset_of_a_catalogs_table_is_no_dead_end_once_vacuum_has_run(
     assert spark.table(raw).count() == 0
     run_stage(spark, environment, stage)
 
-    def vacuum(line: str) -> None:
-        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        try:
-            spark.sql(f"VACUUM {raw} RETAIN 0 HOURS").collect()
-        finally:
-            spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-
     # Between the look and the first RESTORE; then before the look.
     for said in ("was given up", "cannot be read any more"):
         with pytest.raises(Refused, match=said) as refused:
-            undo_remedy(spark, environment, chain, plan, confirm, vacuum)
+            undo_remedy(spark, environment, chain, plan, confirm, lambda line: vacuum(spark, raw))
         assert refused.value.code == "UndoTooLate"
         assert [one.state for one in read_journals(environment, spark)] == [FINISHED]
     land(replace(environment, root=str(Path(environment.checkpoint_root).parent)), 5)
