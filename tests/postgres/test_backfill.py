@@ -113,6 +113,7 @@ def test_a_hole_in_both_whose_filling_was_killed_is_filled_by_the_same_plan(
     assert database.rows(LEDGER) == {(f"remedy-{plan.digest[:16]}", "remedy"): 1}
 
 
+@pytest.mark.chaos
 def test_a_stage_that_writes_every_row_to_postgres_only_gets_back_the_missing_ones(
     spark: Any, database: Database, environment: Environment
 ) -> None:

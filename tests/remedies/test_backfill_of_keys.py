@@ -100,6 +100,7 @@ def test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled(spark: Any,
     assert planned(one) == {(source, partition, offset)}
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("fetched", [20_000, 3])
 def test_of_too_many_holes_each_file_is_gone_through_from_the_first_to_the_last(
     spark: Any, stood: Environment, monkeypatch: pytest.MonkeyPatch, fetched: int
@@ -122,6 +123,7 @@ def test_of_too_many_holes_each_file_is_gone_through_from_the_first_to_the_last(
     assert contents(spark, stood) == before
 
 
+@pytest.mark.chaos
 def test_a_begun_one_is_withdrawn_and_writes_nothing_when_it_wakes_up(spark: Any, stood: Environment) -> None:
     damage(spark, stood)
     plan = backfill(spark, stood, run=False)

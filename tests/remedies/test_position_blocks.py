@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
+
+from surestart.remedies import position_gaps
 from surestart.remedies.counts import Gap
 from surestart.remedies.position_blocks import Limit, Sides, compare, read_places
-from surestart.remedies.position_gaps import gaps_of_positions, read_gaps
+from surestart.remedies.position_gaps import gaps_of_positions, read_gaps, runs_or_extents
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
 SCHEMA = "source STRING, partition INT, offset BIGINT"
@@ -85,3 +88,13 @@ def test_single_positions_are_joined_to_runs() -> None:
         Gap("gold", "f", 0, 4, 4, 1),
         Gap("gold", "f", 0, 1, 2, 2),
     )
+
+
+def test_too_many_runs_are_one_stretch_for_each_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    positions = [("f", 0, 2), ("f", 0, 4), ("f", 0, 5), ("f", 1, 9), ("g", 0, 5)]
+    assert runs_or_extents("gold", positions) == (gaps_of_positions("gold", positions), True)
+    monkeypatch.setattr(position_gaps, "KEPT_GAPS", 3)
+    stretches = (Gap("gold", "g", 0, 5, 5, 1), Gap("gold", "f", 1, 9, 9, 1), Gap("gold", "f", 0, 2, 5, 3))
+    assert runs_or_extents("gold", positions) == (stretches, True)
+    monkeypatch.setattr(position_gaps, "KEPT_GAPS", 2)
+    assert runs_or_extents("gold", positions) == (stretches[:2], False)

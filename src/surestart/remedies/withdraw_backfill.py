@@ -17,7 +17,8 @@ from surestart.remedies.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN
 from surestart.remedies.journaling import again, carried_on, enter, enter_done, read_again
 from surestart.remedies.plan import Plan, Step
 from surestart.remedies.running import Running
-from surestart.remedies.steps.backfill import filling, identity_of
+from surestart.remedies.steps.backfill import identity_of
+from surestart.remedies.steps.database import removal_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import read_table
@@ -44,7 +45,7 @@ def withdraw_backfill(run: Running) -> Journal:
     # Every one of them, also where the first has told already: who wakes up later would write to the others.
     used_up = [] if step.id in run.journal.done else [_used_up(run, step, output.table) for output in link.outputs]
     if step.id not in run.journal.done:
-        used_up += [give_up_filling(filling(run, link, sink)) for sink in link.databases]
+        used_up += [give_up_filling(removal_of(run, link, sink)) for sink in link.databases]
     if not any(used_up):
         if step.id not in run.journal.done:
             run = enter_done(run, DONE, step.id)

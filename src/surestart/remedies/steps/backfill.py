@@ -22,7 +22,7 @@ from surestart.remedies.journaling import again
 from surestart.remedies.plan import Step
 from surestart.remedies.ranges import Range, inside, read_rows
 from surestart.remedies.running import Running
-from surestart.remedies.steps.database import loading
+from surestart.remedies.steps.database import loading, removal_of
 from surestart.remedies.unread_begin import refuse_unread_begin
 from surestart.remedies.world import check_world
 from surestart.session import applied, kept
@@ -33,7 +33,6 @@ from surestart.sinks.delta_split import DeltaSplit
 from surestart.sinks.delta_table import read_table
 from surestart.sinks.postgres import PostgresSink
 from surestart.sinks.postgres_fill import fill_rows
-from surestart.sinks.postgres_once import Removal
 from surestart.sinks.postgres_types import staged_columns
 from surestart.stage import BatchContext
 
@@ -83,20 +82,6 @@ def identity_of(run: Running) -> str:
     return f"backfill-{run.digest[:16]}"
 
 
-def filling(run: Running, link: Link, sink: PostgresSink) -> Removal:
-    """What says in the database's ledger that this backfill has written there."""
-    return Removal(
-        url=sink.url.read(),
-        target=sink.target,
-        digest=run.digest,
-        query=link.query,
-        stage=link.name,
-        keys=sink.keys,
-        order=sink.order,
-        step=sink.step,
-    )
-
-
 def _without_present(run: Running, link: Link, rows: DataFrame) -> DataFrame:
     for output in link.outputs:
         there = read_table(run.spark, output.table).select("source", "partition", "offset")
@@ -111,5 +96,5 @@ def _fill_database(run: Running, link: Link, sink: PostgresSink, rows: DataFrame
     given = inside(run.spark, read_table(run.spark, mirror.table), ranges) if mirror else link.stage.transform(rows)
     names = read_column_names(sink)
     given = given.select(*(column for column in given.columns if column in names))
-    removal = replace(filling(run, link, sink), columns=staged_columns(given))
+    removal = replace(removal_of(run, link, sink), columns=staged_columns(given))
     return fill_rows(removal, loading(sink, given, removal))

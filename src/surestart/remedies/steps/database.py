@@ -163,13 +163,17 @@ def _removal(run: Running, step: Step, link: Link, sink: PostgresSink) -> Remova
     marks = None
     if step.arguments["keeps"]:
         marks = read_marks(read_kept(run.spark, run.environment, run.digest, step.stage))
+    return replace(removal_of(run, link, sink), marks=marks)
+
+
+def removal_of(run: Running, link: Link, sink: PostgresSink) -> Removal:
+    """Of all rows; the name by which the database's ledger knows this remedy."""
     return Removal(
         url=sink.url.read(),
         target=sink.target,
         digest=run.digest,
         query=link.query,
         stage=link.name,
-        marks=marks,
         keys=sink.keys,
         order=sink.order,
         step=sink.step,
