@@ -51,7 +51,8 @@ def damage(spark: Any, environment: Environment) -> set[Position]:
     keys = {row: f"sensor_id = '{row.sensor_id}' AND reading_time = TIMESTAMP '{row.reading_time}'" for row in rows}
     spark.sql(f"DELETE FROM {table} WHERE {' OR '.join(f'({keys[row]})' for row in gone)}")
     spark.sql(f"UPDATE {table} SET revision = revision - 1, temperature = -1 WHERE {keys[old]}")
-    spark.sql(f"UPDATE {table} SET temperature = -1 WHERE {keys[other]}")
+    # Out of the partition in which a MERGE of the stream would look for it.
+    spark.sql(f"UPDATE {table} SET temperature = -1, reading_date = DATE '1999-01-01' WHERE {keys[other]}")
     return positions_of([*gone, old, other])
 
 

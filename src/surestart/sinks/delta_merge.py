@@ -111,6 +111,9 @@ class MergeBatch:
         """The table has the rows of this batch that are newer than its own. False: it had this batch before."""
         spark = batch_df.sparkSession
         bounds, size = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        if as_new:
+            # Values that were altered by somebody may lie outside of them; the key would then be there twice.
+            bounds = []
         # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
         rows = batch_df.coalesce(1) if size <= _SMALL_BATCH else batch_df
         newest = newest_per_key(rows, self.keys, self.order)
