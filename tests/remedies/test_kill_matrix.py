@@ -7,6 +7,8 @@ hold     no half-done step is visible: a touched stage starts only where nothing
 end      apply goes on, acts once and every row is there once; from the same ruin, undo gives back checkpoints byte
          for byte and tables row for row, or says that what a backfill has written stays; a plan made then comes to its
          end as well
+
+A place takes 15 to 40 s, a case 5 to 30 minutes. KILL_EVERY=2 takes every second place of each case.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ pytestmark = pytest.mark.chaos
 
 Planner = Callable[[Any, Environment], Plan]
 HOLE = "offset BETWEEN 2 AND 5"
+EVERY = int(os.environ.get("KILL_EVERY", "1"))
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,7 @@ def places(passed: list[str], case: str) -> list[str]:
     for name, times in Counter(passed).items():
         every = name.endswith((".clear", ".retire", "clear.after_commit", "restore.after_commit"))
         found += [f"{name}:{number}" for number in (range(1, times + 1) if every else [chance.randint(1, times)])]
-    return found
+    return found[chance.randrange(EVERY) :: EVERY]
 
 
 def journal_of(environment: Environment, plan: Plan) -> Journal | None:
@@ -314,7 +317,7 @@ def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
     plan = case.plan(spark, stood)
     other = case.other(spark, stood)
     points = places(ground.trace("apply", plan), name)
-    assert len(points) >= 10
+    assert len(points) >= 10 / EVERY
     ground.keep("before")
     chosen = random.Random(name).choice(points)
     for point in points:
@@ -370,7 +373,7 @@ def test_an_undo_killed_at_every_place_goes_on(
     apply(spark, stood, plan)
     other = case.other(spark, stood)
     points = places(ground.trace("undo", plan), name)
-    assert len(points) >= 4
+    assert len(points) >= 4 / EVERY
     ground.keep("applied")
     for point in points:
         print(f"{name}: its undo killed at {point}")
