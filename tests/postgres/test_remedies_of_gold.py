@@ -210,7 +210,10 @@ def test_a_swap_killed_on_either_side_of_the_commit_goes_on_once_or_is_undone(
 
     killed(environment, plan, tmp_path, point)
 
-    assert in_postgres(database) == (wrong if point.endswith("before_commit") else right)
+    if point.endswith("before_commit"):
+        assert in_postgres(database) == wrong
+    else:
+        assert as_read(in_postgres(database)) == as_read(right)
     if verb == "undo":
         undo(spark, environment, plan)
         assert in_postgres(database) == wrong
@@ -218,10 +221,18 @@ def test_a_swap_killed_on_either_side_of_the_commit_goes_on_once_or_is_undone(
     done = apply(spark, environment, plan)
     assert done.certificate is not None
     assert done.certificate["exact"], done.certificate["faults"]
-    assert in_postgres(database) == right
+    assert as_read(in_postgres(database)) == as_read(right)
     land(environment, 20, per_file=10)
     run_all(spark, environment, **SETTINGS)
     assert_same_and_exact(spark, environment, database)
+
+
+def as_read(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Without the last column, the time at which the rows were deserialized: a reset of raw does that again."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row, times in rows.items():
+        found[row[:-1]] += times
+    return found
 
 
 @pytest.mark.chaos
