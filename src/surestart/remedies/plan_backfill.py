@@ -94,12 +94,17 @@ def plan_backfill(
         wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
     rows = sum(one.last - one.first + 1 for one in wanted)
     complete = all(one.gaps_complete for one in counts)
+    action = "merge rows" if link.keyed else "add rows"
     more = "" if complete else f" These are the newest {len(counts[0].gaps)} gaps; there are more: plan again."
     statements = [
         f"{len(wanted)} ranges, at most {rows:,} rows, that {link.query} has passed and its output has not."
         if wanted
         else f"Nothing is missing in the output of {link.query} there.",
-        f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}",
+        *(
+            [f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}"]
+            if wanted
+            else []
+        ),
         *([_OF_KEYS] if link.keyed and wanted else []),
         *(
             f"What {' and '.join(one.outputs)} lacks cannot be told now ({one.problem or 'a batch is in flight'}): "
@@ -130,7 +135,7 @@ def plan_backfill(
         # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
         world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
         steps=tuple(steps) if wanted else (),
-        effects=tuple(Effect(name, "add rows", rows if wanted else 0) for name in _targets(link)),
+        effects=tuple(Effect(name, action, rows if wanted else 0) for name in _targets(link)),
         statements=tuple(statements),
         settings=dict(request.settings),
         pipeline=request.pipeline,
