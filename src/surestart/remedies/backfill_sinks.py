@@ -25,17 +25,22 @@ from surestart.sinks.postgres import PostgresSink
 KNOWN = (DeltaAppend, DeltaSplit, DeltaMerge, PostgresSink)
 
 
-def sinks_of(sink: object) -> Iterator[object]:
+def sinks_of(sink: object) -> list[object]:
+    """Databases last: they get their rows from the stage's Delta table."""
+    return sorted(_parts(sink), key=lambda part: isinstance(part, PostgresSink))
+
+
+def _parts(sink: object) -> Iterator[object]:
     if isinstance(sink, Both):
-        yield from sinks_of(sink.first)
-        yield from sinks_of(sink.second)
+        yield from _parts(sink.first)
+        yield from _parts(sink.second)
     else:
         yield sink
 
 
 def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
     """Raises Refused where which rows are missing, or what they would be, cannot be told."""
-    sinks = list(sinks_of(link.stage.sink))
+    sinks = sinks_of(link.stage.sink)
     for sink in sinks:
         if not isinstance(sink, KNOWN) or (isinstance(sink, DeltaSplit) and len(sinks) > 1):
             raise _refused(link, environment, f"writes to a {type(link.stage.sink).__name__}, which no backfill knows")

@@ -11,9 +11,8 @@ from surestart.errors import Refused
 from surestart.sinks.postgres_copy import Loaded, Staging
 from surestart.sinks.postgres_move import append_missing_rows, keep_reported_rows, upsert_rows
 from surestart.sinks.postgres_once import REMOVED, WITHDRAWN, Load, RemedyWork, Removal, at_work
+from surestart.sinks.postgres_remedy import POSITION
 from surestart.sinks.postgres_target import Target, check_upsert, find_target
-
-POSITION = ("source", "partition", "offset")
 
 
 def fill_rows(removal: Removal, load: Load) -> int | None:
@@ -38,7 +37,9 @@ def give_up_filling(removal: Removal) -> bool:
     """Nobody adds rows for this remedy any more. False: they were added before."""
 
     def act(work: RemedyWork) -> bool:
-        _target(work)
+        if work.target is None:
+            # Nor can anybody: refused, the backfill would keep every other remedy from beginning.
+            return True
         done = work.find(REMOVED) or work.once(REMOVED, lambda: (0, 0), WITHDRAWN)
         return done.mode == WITHDRAWN
 

@@ -51,7 +51,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     rows = read_rows(run.spark, environment, stage, ranges)
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
     identity = identity_of(run)
-    facts: dict[str, Any] = {"identity": identity}
+    added: dict[str, int | None] = {}
     with applied(run.spark, pairs(EVERYWHERE)):
         for sink in sinks_of(stage.sink):
             if isinstance(sink, DeltaAppend):
@@ -67,7 +67,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
                 sink.repair_once(stage.transform(rows), context, identity)
             elif isinstance(sink, PostgresSink):
                 reach("remedy.backfill.before_database")
-                facts[sink.target] = _fill_database(run, link, sink, rows, ranges)
+                added[sink.target] = _fill_database(run, link, sink, rows, ranges)
             else:
                 raise Refused(
                     f"{link.query} writes to a {type(sink).__name__}, which no backfill knows",
@@ -75,7 +75,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
                     next=again(run, "undo"),
                 )
     reach("remedy.backfill.after_commit")
-    return facts
+    return {"identity": identity, "added": added}
 
 
 def identity_of(run: Running) -> str:
