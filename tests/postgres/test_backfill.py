@@ -148,6 +148,13 @@ def test_a_stage_that_writes_every_row_to_postgres_only_gets_back_the_missing_on
         undo_of(spark, environment, chain, last)
     assert database.rows("SELECT * FROM readings") == right
 
+    # Nor is a table that somebody has dropped meanwhile a dead end.
+    database.execute('DELETE FROM readings WHERE "offset" = 7')
+    left = plan_of(spark, environment, chain, "to-postgres", run=False)
+    begun(spark, environment, chain, left)
+    database.execute("DROP TABLE readings")
+    undo_of(spark, environment, chain, left)
+
     database.execute("CREATE TABLE bare (sensor_id text)")
     sink = replace(every_reading().sink, target="bare")  # type: ignore[type-var]
     chain = read_chain(environment, (*chain_stages(environment), replace(every_reading(), sink=sink)))

@@ -12,6 +12,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies import newest_rows, position_gaps
 from surestart.remedies.apply import ALREADY
+from surestart.remedies.backfill_sinks import sinks_of
 from surestart.remedies.certificate import certify
 from surestart.remedies.chain import read_chain
 from surestart.remedies.journal import BEGUN, Entry, Journal, append_entry
@@ -21,6 +22,8 @@ from surestart.remedies.ranges import Range
 from surestart.remedies.running import Running
 from surestart.remedies.steps import backfill as backfill_step
 from surestart.report.certificate_text import next_command
+from surestart.sinks.both import Both
+from surestart.sinks.postgres import PostgresSink
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, request, run_stages, undo
 
 Position = tuple[str, int, int]
@@ -148,3 +151,8 @@ def test_a_stage_with_state_is_not_offered_one(stood: Environment) -> None:
     with pytest.raises(Refused, match="keeps state") as refused:
         plan_backfill(None, stood, read_chain(stood, stages), "merge-gold", (), ANY_TIME, request())  # type: ignore[arg-type]
     assert refused.value.code == "BackfillNotOffered"
+
+
+def test_a_database_is_filled_behind_the_delta_table_that_it_gets_its_rows_from(environment: Environment) -> None:
+    delta: Any = chain_of(environment).link("merge-gold").stage.sink
+    assert [type(sink).__name__ for sink in sinks_of(Both(PostgresSink(), delta))] == ["DeltaMerge", "PostgresSink"]
