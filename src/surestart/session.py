@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING
 from surestart import class_archive
 from surestart.cache import cache_folder
 from surestart.errors import UsageError
-from surestart.jars import COORDINATES, resolve_jars
+from surestart.jars import resolve_jars
 from surestart.java import Java, find_java, launcher_home
-from surestart.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL, LOCAL_MEMORY, pairs
+from surestart.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL_MEMORY, local_settings, pairs
+from surestart.spark_errors import condition_of, is_condition
+from surestart.spark_lines import installed_line
+from surestart.typed import typed, word
 
 _log = logging.getLogger("surestart.session")
 
@@ -36,7 +39,7 @@ def local_session(
     ui: bool = False,
     memory: str = "",
     confs: Mapping[str, str] | None = None,
-    coordinates: tuple[str, ...] = COORDINATES,
+    more_packages: tuple[str, ...] = (),
 ) -> SparkSession:
     """A local Spark with Delta, Kafka and Avro, quiet and bound to 127.0.0.1; the running one if there is one."""
     _refuse_two_sparks()
@@ -45,14 +48,15 @@ def local_session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    jars, java = resolve_jars(coordinates), find_java()
+    line = installed_line()
+    jars, java = resolve_jars(more=more_packages), find_java(supported=line.java)
     os.environ["JAVA_HOME"] = str(launcher_home(java))
     # Workers must be this interpreter: another minor version fails on the first Python function.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     memory = memory or os.environ.get(MEMORY) or LOCAL_MEMORY.value
     settings = {
-        **pairs(LOCAL),
+        **pairs(local_settings(line)),
         **pairs(EVERYWHERE),
         "spark.ui.enabled": str(ui).lower(),
         LOCAL_MEMORY.key: memory,
@@ -94,7 +98,7 @@ def check_local_spark(say: Callable[[str], object] = lambda line: None) -> None:
     """Where `session` would start a Spark of its own, its Java and its jars are here; raises before anything else has
     been done when they are not. say: gets a line for each jar that has to be downloaded."""
     if not runs_on_databricks() and not os.environ.get("SPARK_REMOTE"):
-        find_java()
+        find_java(supported=installed_line().java)
         resolve_jars(say=say)
 
 
@@ -154,6 +158,21 @@ def _another_session(spark: SparkSession) -> SparkSession:
     )
 
 
+def running_query_id(spark: SparkSession, query: str) -> str:
+    """Inside foreachBatch: the id that the query itself runs under, whatever its checkpoint says by now. "" outside of
+    a query, and where Spark does not tell."""
+    from pyspark.errors import PySparkException
+
+    if not is_connect(spark):
+        # A property of the thread that runs the batch, which this call comes from (StreamExecution.QUERY_ID_KEY).
+        return spark.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+    try:
+        # Connect runs the function in the user's session, whose query it is.
+        return next((str(one.id) for one in spark.streams.active if one.name == query), "")
+    except PySparkException:
+        return ""
+
+
 def spark_version(spark: SparkSession) -> str:
     return str(spark.version)
 
@@ -172,9 +191,9 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, value)
                 former[key] = before
             except PySparkException as refusal:
-                if refusal.getCondition() not in _NOT_CHANGEABLE:
+                if not is_condition(refusal, _NOT_CHANGEABLE):
                     raise
-                _log.warning("%s cannot be set here (%s); going on without it", key, refusal.getCondition())
+                _log.warning("%s cannot be set here (%s); going on without it", key, condition_of(refusal))
         yield
     finally:
         for key, before in former.items():
@@ -184,7 +203,7 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, before)
 
 
-_NOT_CHANGEABLE = {"CONFIG_NOT_AVAILABLE", "CANNOT_MODIFY_CONFIG", "CANNOT_MODIFY_STATIC_CONFIG"}
+_NOT_CHANGEABLE = frozenset({"CONFIG_NOT_AVAILABLE", "CANNOT_MODIFY_CONFIG", "CANNOT_MODIFY_STATIC_CONFIG"})
 
 
 @contextmanager
@@ -212,7 +231,7 @@ def _refuse_two_sparks() -> None:
     raise UsageError(
         f"both databricks-connect {connect} and pyspark {plain} are installed here",
         meaning="They own the same files; whichever came last has half replaced the other.",
-        next=f"{sys.executable} -m pip uninstall -y databricks-connect pyspark",
+        next=typed(word(sys.executable), "-m", "pip", "uninstall", "-y", "databricks-connect", "pyspark"),
         do_not="put the extras `local` and `connect` into one environment.",
         code="TwoSparks",
     )

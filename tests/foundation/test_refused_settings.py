@@ -1,0 +1,63 @@
+"""Settings that a compute does not let anybody change: serverless names a subclass of the error, others the error."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import PySparkException
+
+from surestart.session import applied
+
+
+class RefusedByCompute(PySparkException):
+    def __init__(self, condition: str) -> None:
+        super().__init__(message=f"[{condition}] refused")
+        self.condition = condition
+
+    def getCondition(self) -> str:
+        return self.condition
+
+    getErrorClass = getCondition
+
+
+class Settings:
+    """Of a session that takes one key and refuses every other, to read it, too."""
+
+    def __init__(self, condition: str) -> None:
+        self.condition, self.held = condition, {"spark.sql.session.timeZone": "CET"}
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        return self._of(key).get(key, default)
+
+    def set(self, key: str, value: str) -> None:
+        self._of(key)[key] = value
+
+    def unset(self, key: str) -> None:
+        del self._of(key)[key]
+
+    def _of(self, key: str) -> dict[str, str]:
+        if key != "spark.sql.session.timeZone":
+            raise RefusedByCompute(self.condition)
+        return self.held
+
+
+class Session:
+    def __init__(self, condition: str) -> None:
+        self.conf = Settings(condition)
+
+
+WANTED = {"spark.databricks.delta.snapshotPartitions": "1", "spark.sql.session.timeZone": "UTC"}
+
+
+@pytest.mark.parametrize(
+    "condition", ["CONFIG_NOT_AVAILABLE", "CONFIG_NOT_AVAILABLE.WITHOUT_SUGGESTION", "CANNOT_MODIFY_CONFIG.ANY"]
+)
+def test_what_cannot_be_set_is_left_and_the_rest_is_set_and_put_back(condition: str) -> None:
+    session = Session(condition)
+    with applied(session, WANTED):  # type: ignore[arg-type]
+        assert session.conf.held == {"spark.sql.session.timeZone": "UTC"}
+    assert session.conf.held == {"spark.sql.session.timeZone": "CET"}
+
+
+def test_any_other_error_is_raised() -> None:
+    with pytest.raises(RefusedByCompute), applied(Session("INTERNAL_ERROR"), WANTED):  # type: ignore[arg-type]
+        raise AssertionError("not reached")

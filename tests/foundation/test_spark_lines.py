@@ -1,0 +1,103 @@
+"""Which line of Spark a version is of, and that nothing else decides it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surestart.cli import main
+from surestart.diagnosis.next_start import NextStart, Outcome, start_on
+from surestart.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ("3.5", "3.5"),
+        ("3.5.9", "3.5"),
+        ("4.0.1", "4.0"),
+        ("4.1.0-preview1", "4.1"),
+        ("4.2.1.dev0", "4.2"),
+        ("spark 4.1", "4.1"),
+        # Databricks Runtime, as people, clusters and serverless compute write it.
+        ("14.3", "3.5"),
+        ("15.4", "3.5"),
+        ("16.4.x-scala2.12", "3.5"),
+        ("17.3.x-photon-scala2.13", "4.0"),
+        ("DBR 18.0", "4.1"),
+        ("18.3", "4.1"),
+        ("15.4 LTS", "3.5"),
+        ("client.1.13", "3.5"),
+        ("client.4.9", "4.0"),
+        ("client.5.1", "4.1"),
+        ("serverless-5", "4.1"),
+    ],
+)
+def test_a_version_of_spark_or_databricks_is_of_one_line(version: str, line: str) -> None:
+    found = find_line(version)
+    assert found is not None
+    assert found.name == line
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["", "3", "3.10", "3.55", "4.10", "5.0", "3.4.1", "13.3", "19.0", "client.9", "4", "latest", "4.x", "٤.٠", "3.5x"],
+)
+def test_a_version_of_no_line_is_unknown(version: str) -> None:
+    assert find_line(version) is None
+
+
+@given(st.tuples(st.integers(0, 999), st.integers(0, 999)))
+def test_versions_are_compared_as_numbers(number: tuple[int, int]) -> None:
+    major, minor = number
+    line = find_line(f"{major}.{minor}")
+    if major < 10:
+        assert (line is None) == (f"{major}.{minor}" not in NAMES)
+        assert is_too_old(f"{major}.{minor}.0") == ((major, minor) < (3, 5))
+    else:
+        assert (line is None) == (major not in (14, 15, 16, 17, 18))
+        assert is_too_old(f"{major}.{minor}") == (major < 14)
+
+
+def test_what_make_installs_is_what_the_table_says() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras["local"][0] == get_line(DEFAULT).pyspark
+    for line in LINES:
+        assert extras[f"local-{line.name.replace('.', '-')}"][0] == line.pyspark
+
+
+def test_no_other_module_names_a_connector_or_a_version_of_one() -> None:
+    """A second place would be forgotten when a line gets a newer connector."""
+    coordinates = re.compile(r"(?:delta-spark|spark-sql-kafka|spark-avro|spark-token-provider)\w*[-_:]")
+    found = [
+        path.name
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name != "spark_lines.py" and coordinates.search(path.read_text())
+    ]
+    assert found == []
+
+
+def test_on_an_unknown_version_only_what_all_lines_do_alike_is_said() -> None:
+    alike = [NextStart(name, Outcome.STARTS, 4, "batch 3 is done") for name in NAMES]
+    assert start_on(alike, "4.7.0") == NextStart("4.7.0", Outcome.STARTS, 4, "batch 3 is done")
+    differ = [*alike[:-1], NextStart(NAMES[-1], Outcome.FAILS, None, "there is no metadata")]
+    assert start_on(differ, "4.7.0").outcome is Outcome.CANNOT_TELL
+    assert start_on(differ, "dbr 18.1") == differ[NAMES.index("4.1")]
+
+
+def test_inspect_takes_a_runtime_and_refuses_what_it_does_not_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = tmp_path / "query"
+    (checkpoint / "offsets").mkdir(parents=True)
+    assert main(["inspect", str(checkpoint), "--spark", "15.4", "--sink", "none"]) != 2
+    assert "3.5" in capsys.readouterr().out
+    assert main(["inspect", str(checkpoint), "--spark", "3.10"]) == 2
+    assert "'3.10' is no known version of Spark (3.5, 4.0, 4.1, 4.2)" in capsys.readouterr().err
