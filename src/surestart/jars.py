@@ -5,6 +5,9 @@
         resolved.json   {"coordinates": [...], "jars": ["ivy/jars/….jar", …]}, written last
 
 Naming the files at start instead of the packages saves Ivy's resolution at every start and works without a network.
+Each use is held against the lock of the line (jar_lock): 30 ms.
+
+    python -m surestart.jars [--again | --lock]     resolve; from the beginning; and write the lock anew
 """
 
 from __future__ import annotations
@@ -14,28 +17,32 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surestart.cache import cache_folder
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.jar_lock import check_jars, read_lock, write_lock
 from surestart.java import find_java, launcher_home
+from surestart.spark_lines import installed_line
+from surestart.typed import typed, word
 
-# Kafka and Avro stay at 4.0.0: the last version whose every dependency is in Maven Central (design.md, Decided).
-COORDINATES = (
-    "io.delta:delta-spark_4.0_2.13:4.4.0",
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    "org.apache.spark:spark-avro_2.13:4.0.0",
-)
+# What a stand-in would pull in, and the connectors have brought in their own version.
+_BROUGHT_ALREADY = ("org.apache.kafka:*",)
+_MODULE = "surestart.jars"
 
 
-def jars_folder(coordinates: tuple[str, ...] = COORDINATES) -> Path:
+def jars_folder(coordinates: tuple[str, ...] = ()) -> Path:
+    if not coordinates:
+        line = installed_line()
+        coordinates = (*line.packages, *line.stand_ins)
     return cache_folder() / f"jars-{hashlib.sha256(' '.join(coordinates).encode()).hexdigest()[:12]}"
 
 
-def read_resolved(coordinates: tuple[str, ...] = COORDINATES) -> tuple[Path, ...]:
+def read_resolved(coordinates: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """The jars of a finished resolution, or nothing when there is none or a file of it is gone."""
     folder = jars_folder(coordinates)
     try:
@@ -46,24 +53,53 @@ def read_resolved(coordinates: tuple[str, ...] = COORDINATES) -> tuple[Path, ...
     return jars if all(jar.exists() for jar in jars) else ()
 
 
-def resolve_jars(
-    coordinates: tuple[str, ...] = COORDINATES, say: Callable[[str], object] = lambda line: None
-) -> tuple[Path, ...]:
-    """The jars are on this machine; `say` gets a line for each package while they download."""
-    found = read_resolved(coordinates)
-    if found:
-        return found
-    folder = jars_folder(coordinates)
+def resolve_jars(more: tuple[str, ...] = (), say: Callable[[str], object] = lambda line: None) -> tuple[Path, ...]:
+    """The connectors of the installed line of Spark, and `more`, are on this machine and are the ones that were locked;
+    `say` gets a line for each package while they download."""
+    spark = installed_line()
+    lock = read_lock(f"spark-{spark.name}", (*spark.packages, *spark.stand_ins), _MODULE)
+    coordinates = (*lock.requested, *more)
+    jars = read_resolved(coordinates)
+    if not jars:
+        folder = jars_folder(coordinates)
+        jars = _resolve(folder, more, set(lock.jars), say)
+        check_jars(lock, jars, _MODULE, more=bool(more))
+        stamp = {"coordinates": coordinates, "jars": [str(jar.relative_to(folder)) for jar in jars]}
+        draft = folder / f"resolved.{os.getpid()}"
+        draft.write_text(json.dumps(stamp, indent=1))
+        draft.replace(folder / "resolved.json")
+        return jars
+    check_jars(lock, jars, _MODULE, more=bool(more))
+    return jars
+
+
+def _resolve(folder: Path, more: tuple[str, ...], locked: set[str], say: Callable[[str], object]) -> tuple[Path, ...]:
+    spark = installed_line()
     folder.mkdir(parents=True, exist_ok=True)
-    spark_home = _spark_home()
+    _download(folder, (*spark.packages, *more), spark.left_out, say)
+    if spark.stand_ins:
+        _download(folder, spark.stand_ins, _BROUGHT_ALREADY, say)
+    # Spark's own versions of what it ships must win: Delta brings an older Jackson and a newer Hadoop.
+    shipped = {_artifact(jar.name) for jar in (_spark_home() / "jars").glob("*.jar")}
+    jars = sorted((folder / "ivy" / "jars").glob("*.jar"))
+    return tuple(jar for jar in jars if jar.name in locked or not _ships(jar.name, shipped))
+
+
+def _download(folder: Path, packages: tuple[str, ...], left_out: tuple[str, ...], say: Callable[[str], object]) -> None:
+    """The packages and all that they need are in the folder's ivy/jars."""
+    home = _spark_home()
     # Any class with a quick main will do: the packages are resolved before it is called.
     command = [
-        str(spark_home / "bin" / "spark-submit"),
+        str(home / "bin" / "spark-submit"),
         *("--master", "local", "--conf", f"spark.jars.ivy={folder / 'ivy'}"),
-        *("--packages", ",".join(coordinates)),
+        # Spark's resolution would look into ~/.m2 first.
+        *("--driver-java-options", f'"-Duser.home={folder}"'),
+        *("--packages", ",".join(packages)),
+        *(("--exclude-packages", ",".join(left_out)) if left_out else ()),
         *("--class", "org.apache.hadoop.util.VersionInfo", "spark-internal"),
     ]
-    environment = {**os.environ, "JAVA_HOME": str(launcher_home(find_java())), "SPARK_HOME": str(spark_home)}
+    java = launcher_home(find_java(supported=installed_line().java))
+    environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(home)}
     seen: list[str] = []
     with subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -74,10 +110,7 @@ def resolve_jars(
             if line.startswith("downloading"):
                 count = sum(text.startswith("downloading") for text in seen)
                 say(f"  downloading jar {count}: {line.split()[1].rsplit('/', 1)[-1]}")
-    # Spark's own versions of what it ships must win: Delta brings an older Jackson and a newer Hadoop.
-    shipped = {_artifact(jar.name) for jar in (spark_home / "jars").glob("*.jar")}
-    jars = [jar for jar in sorted((folder / "ivy" / "jars").glob("*.jar")) if not _ships(jar.name, shipped)]
-    if process.returncode != 0 or not jars:
+    if process.returncode != 0:
         raise CannotTell(
             f"Spark's package resolution ended with {process.returncode}: {_last_problem(seen)}",
             meaning="The Delta, Kafka and Avro connectors are not on this machine, so no stream can start.",
@@ -85,20 +118,15 @@ def resolve_jars(
             do_not="copy single jars by hand: a missing transitive one fails later, in mid-batch.",
             code="JarsNotResolved",
         )
-    stamp = {"coordinates": coordinates, "jars": [str(jar.relative_to(folder)) for jar in jars]}
-    draft = folder / f"resolved.{os.getpid()}"
-    draft.write_text(json.dumps(stamp, indent=1))
-    draft.replace(folder / "resolved.json")
-    return tuple(jars)
 
 
 def _spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise CannotTell(
+        raise UsageError(
             "pyspark is not installed in this environment",
             meaning="Reading checkpoints works without it; running a stage does not.",
-            next=f"{sys.executable} -m pip install 'surestart[local]'",
+            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[local]"),
             code="SparkNotInstalled",
         )
     return Path(next(iter(spec.submodule_search_locations)))
@@ -121,8 +149,35 @@ def _last_problem(lines: list[str]) -> str:
     return (problems or lines or ["no output"])[-1].strip()
 
 
-if __name__ == "__main__":
+def main(arguments: Sequence[str]) -> int:
     sys.stderr.write("jars: resolving Delta, Kafka and Avro connectors\n")
-    resolved = resolve_jars(say=lambda line: sys.stderr.write(line + "\n"))
+    again = {"--again", "--lock"} & set(arguments)
+    if again:
+        shutil.rmtree(jars_folder(), ignore_errors=True)
+
+    def say(line: str) -> None:
+        sys.stderr.write(line + "\n")
+
+    try:
+        if "--lock" in arguments:
+            _write_lock(say)
+        resolved = resolve_jars(say=say)
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
     size = sum(jar.stat().st_size for jar in resolved)
     sys.stderr.write(f"jars: {len(resolved)} files, {size / 1e6:.0f} MB\n")
+    return 0
+
+
+def _write_lock(say: Callable[[str], object]) -> None:
+    spark = installed_line()
+    own = {
+        f"{group}_{artifact}-{version}.jar" for group, artifact, version in (one.split(":") for one in spark.packages)
+    }
+    jars = _resolve(jars_folder(), (), own, say)
+    write_lock(f"spark-{spark.name}", (*spark.packages, *spark.stand_ins), jars)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from surestart.errors import CannotTell
 from surestart.java import Java
+from surestart.typed import typed, word
 
 _PASSWORD = "SURESTART_KEYSTORE_PASSWORD"
 
@@ -55,7 +56,7 @@ def _keytool(java: Java, password: str, *arguments: str) -> str:
         raise CannotTell(
             f"keytool {arguments[0]} ended with {done.returncode}: {(done.stdout or done.stderr).strip()[-300:]}",
             meaning="There is no certificate, so the broker cannot offer TLS.",
-            next=f"{tool} -help",
+            next=typed(word(tool), "-help"),
             code="KafkaCertificateNotMade",
         )
     return done.stdout

