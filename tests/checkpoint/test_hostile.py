@@ -58,7 +58,7 @@ def test_text_and_json_stay_inert_and_short(tmp_path: Path, text: str) -> None:
     shown = render_inspection(inspection)
     for character in shown.replace("\n", ""):
         assert unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"), hex(ord(character))
-    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert max(len(line) for line in shown.splitlines() if not line.startswith("  Next: ")) <= 80
     assert len(shown) < 20_000
     document = inspection_json(inspection)
     assert document.isascii()

@@ -27,6 +27,8 @@ def the_same(checkpoint: Checkpoint) -> Checkpoint:
         storage="",
         checks_crc=False,
         metadata_modified=None,
+        folder_modified=None,
+        newest_modified=None,
         offsets_folder=replace(checkpoint.offsets_folder, first_modified=None, last_modified=None),
         commits_folder=replace(checkpoint.commits_folder, first_modified=None, last_modified=None),
     )

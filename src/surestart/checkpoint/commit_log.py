@@ -44,7 +44,7 @@ def parse_commit_log(batch: int, data: bytes) -> CommitLogEntry:
     return CommitLogEntry(
         batch=batch,
         version=version,
-        next_watermark_ms=watermark if type(watermark) is int else None,
+        next_watermark_ms=watermark if type(watermark) is int and -(2**63) <= watermark < 2**63 else None,
         state_ids=_state_ids(fields.get("stateUniqueIds") or {}, what),
         sinks=tuple(sinks) if isinstance(sinks, dict) else (),
         bare=bare,

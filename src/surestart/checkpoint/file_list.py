@@ -10,10 +10,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from urllib.parse import unquote
 
+from surestart.checkpoint.log_folder import is_batch_name
+from surestart.checkpoint.read_budget import NotRead, charge
+from surestart.checkpoint.read_lines import CountedReader, read_lines
 from surestart.checkpoint.storage import FILE, Storage, open_storage
 from surestart.errors import CannotTell
+from surestart.typed import surestart
+
+# A path has at most 4 kB; escaped as a URL and in JSON it is longer.
+LONGEST = 64 << 10
+_NUMBER = re.compile(rb'"batchId":([0-9]{1,18})\}\s*$')
 
 
 def read_listed_files(checkpoint: str, up_to: int, storage: Storage | None = None) -> frozenset[str]:
@@ -22,26 +31,49 @@ def read_listed_files(checkpoint: str, up_to: int, storage: Storage | None = Non
     paths: set[str] = set()
     try:
         names = [entry.name for entry in storage.list_folder("sources/0") if entry.kind == FILE]
-        numbered = sorted(name for name in names if re.fullmatch(r"\d{1,18}(\.compact)?", name))
+        numbered = sorted(name for name in names if is_batch_name(name.removesuffix(".compact")))
         compacts = [int(name.partition(".")[0]) for name in numbered if name.endswith(".compact")]
         begin = max(compacts, default=0)
         for name in numbered:
-            if int(name.partition(".")[0]) < begin:
-                continue
-            with storage.open_file(f"sources/0/{name}") as file:
-                for line in file.read().decode("utf-8").split("\n")[1:]:
-                    entry = json.loads(line) if line else {}
-                    if entry and entry["batchId"] <= up_to:
-                        paths.add(plain_path(unquote(entry["path"])))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+            if int(name.partition(".")[0]) >= begin:
+                paths.update(plain_path(unquote(path)) for _, path in read_entries(storage, f"sources/0/{name}", up_to))
+    except (OSError, ValueError) as error:
         raise CannotTell(
             f"the list of files in {checkpoint}/sources/0 cannot be read: {type(error).__name__}: {error}",
             meaning="Which files have been read is not known, so a file that the table lacks may be lost or new.",
-            next=f"surestart inspect {checkpoint}",
+            next=surestart("inspect", checkpoint),
             do_not="delete the list: the next start would read every file again.",
             code="FileListUnreadable",
         ) from error
     return frozenset(paths)
+
+
+def read_entries(
+    storage: Storage, path: str, last: int, first: int = 0, size: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """(number of the entry, path of the file) for the entries first..last in one file of the list. Raises ValueError
+    for a line that the file source does not write, and for a file that ends before the `size` of its listing."""
+    with storage.open_file(path) as file:
+        counted = CountedReader(file)
+        for index, line in enumerate(read_lines(counted, LONGEST)):
+            if index % 1000 == 0:
+                charge(storage, 100, path)
+            told = _NUMBER.search(line)
+            if index == 0 or not line or (told and not first <= int(told[1]) <= last):
+                continue
+            if len(line) > LONGEST:
+                raise NotRead(f"line {index + 1} of {path} is longer than any path")
+            try:
+                entry = json.loads(line)
+                number, name = entry["batchId"], entry["path"]
+            except (KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"line {index + 1} of {path} is no entry ({type(error).__name__})") from error
+            if type(number) is not int or not isinstance(name, str):
+                raise ValueError(f"line {index + 1} of {path} is no entry")
+            if first <= number <= last:
+                yield number, name
+        if size is not None and counted.size < size:
+            raise ValueError(f"{path} gave {counted.size:,} bytes of {size:,}")
 
 
 def plain_path(path: str) -> str:

@@ -11,6 +11,7 @@ from surestart.checkpoint.log_file import (
     EMPTY,
     NOT_A_FILE,
     STALE_CRC,
+    TOO_LARGE,
     TORN,
     UNREADABLE,
     FormatError,
@@ -22,8 +23,11 @@ from surestart.checkpoint.log_file import (
     read_log_bytes,
 )
 from surestart.checkpoint.offset_log import OffsetLogEntry
+from surestart.checkpoint.read_budget import NotRead
 from surestart.checkpoint.storage import FOLDER, Entry, Storage
 
+# One line of offsets is one source, and every reader looks at all of them.
+MAX_LINES = 1000
 _Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
@@ -60,6 +64,8 @@ def read_log(storage: Storage, path: str, crc_faults: dict[str, LogFault] | None
     except (FileNotFoundError, NotADirectoryError):
         # Listed a moment ago: the query is running and purges its log while we read.
         return LogFault(path, UNREADABLE, "it vanished while the checkpoint was read: is the query running?")
+    if isinstance(data, bytes) and data.count(b"\n") + data.count(b"\r") > MAX_LINES:
+        return LogFault(path, TOO_LARGE, f"more than {MAX_LINES:,} lines: no query has so many sources")
     if isinstance(data, bytes) and crc_faults is not None:
         check_crc(storage, path, data, crc_faults)
     return data
@@ -70,11 +76,31 @@ def check_crc(storage: Storage, path: str, data: bytes, crc_faults: dict[str, Lo
         return
     try:
         crc = storage.read_file(crc_path(path), 1 << 20)
-    except OSError:
+    except NotRead as error:
+        crc_faults[path] = LogFault(path, TOO_LARGE, str(error))
+        return
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        crc_faults[path] = LogFault(
+            path, UNREADABLE, f"its checksum cannot be read: {type(error).__name__}: {error.strerror or error}"
+        )
+        return
+    if not crc and is_cut_off(storage, crc_path(path)):
+        crc_faults[path] = LogFault(path, UNREADABLE, "its checksum was read as an empty file, and is none")
         return
     why = crc_disagrees(data, crc)
     if why:
         crc_faults[path] = LogFault(path, STALE_CRC, why)
+
+
+def is_cut_off(storage: Storage, path: str) -> bool:
+    """Whether a file that was read as empty is listed with bytes; one that cannot be listed may be."""
+    folder, _, name = path.rpartition("/")
+    try:
+        return any(entry.name == name and entry.size != 0 for entry in storage.list_folder(folder))
+    except OSError:
+        return True
 
 
 def parse_entry(parse: Callable[[int, bytes], _Entry], batch: int, data: bytes, path: str) -> _Entry | LogFault:

@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from surestart.checkpoint.read_budget import NotRead, charge
 from surestart.checkpoint.storage import Storage
 
 # A commit of 40 stores x 200 partitions x format v2 is 0.3 MB, Kafka offsets of 10,000 partitions 0.2 MB.
@@ -65,7 +66,7 @@ def split_lines(data: bytes, what: str) -> list[str]:
 
 
 def parse_version(line: str, supported: int, what: str) -> int:
-    match = re.fullmatch(r"v(\d{1,9})", line)
+    match = re.fullmatch(r"v([0-9]{1,9})", line)
     if not match or int(match.group(1)) < 1:
         raise FormatError(TORN, f"the first line of {what} is {line[:20]!r}, not a version such as 'v1'")
     version = int(match.group(1))
@@ -98,22 +99,39 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:20]} is larger than any number")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def read_log_bytes(storage: Storage, path: str) -> bytes | LogFault:
-    """The file's bytes, or the reason why they are not to be had."""
+    """The file's bytes, or the reason why they are not to be had. What will be made of them is charged."""
     try:
         data = storage.read_file(path, LOG_LIMIT + 1)
+        charge(storage, weight(data), path)
     except (FileNotFoundError, NotADirectoryError):
         raise
     except IsADirectoryError:
         return LogFault(path, NOT_A_FILE, "a folder stands where Spark keeps a file")
+    except NotRead as error:
+        return LogFault(path, TOO_LARGE, str(error))
     except OSError as error:
         return LogFault(path, UNREADABLE, f"{type(error).__name__}: {error.strerror or error}")
     if len(data) > LOG_LIMIT:
         return LogFault(path, TOO_LARGE, f"more than {LOG_LIMIT // 1024 // 1024} MB; Spark's own are a few kB")
     return data
+
+
+def weight(data: bytes) -> int:
+    """How many values these lines of JSON may become: every list, object and element is one."""
+    if len(data) > LOG_LIMIT:
+        return 0
+    return sum(data.count(mark) for mark in (b",", b"[", b"{", b"\n", b"\r")) + len(data) // 16
 
 
 def crc_path(path: str) -> str:
@@ -135,6 +153,8 @@ def crc_disagrees(data: bytes, crc: bytes) -> str:
     if not 0 < chunk <= LOG_LIMIT:
         return "the .crc file is damaged itself"
     expected = crc[8:]
+    if 4 * -(-len(data) // chunk) > len(expected):
+        return "the .crc file is shorter than the file needs"
     actual = b"".join(struct.pack(">I", zlib.crc32(data[at : at + chunk])) for at in range(0, len(data), chunk))
     if expected[: len(actual)] == actual:
         return ""

@@ -9,12 +9,15 @@ offsets/4.bak            nothing that Spark makes
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from surestart.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
 from surestart.checkpoint.storage import FILE, FOLDER, Storage
 
 SHOWN = 20
+# One says that something is wrong; a hundred thousand of them say no more.
+FAULTS = 200
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
     leftovers: list[str] = []
     strays: list[str] = []
     faults: list[LogFault] = []
-    leftover_count = stray_count = size = 0
+    leftover_count = stray_count = size = others = 0
     times: list[float] = []
     try:
         for entry in storage.list_folder(name):
@@ -76,12 +79,16 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
                 batch = int(entry.name)
                 if entry.kind == FOLDER:
                     # Spark's listing passes over it, Spark's writing runs into it.
-                    faults.append(LogFault(f"{name}/{entry.name}", NOT_A_FILE, "a folder stands where a file belongs"))
+                    if len(blocked) < FAULTS:
+                        why = "a folder stands where a file belongs"
+                        faults.append(LogFault(f"{name}/{entry.name}", NOT_A_FILE, why))
                     blocked.append(batch)
                     continue
                 if entry.kind != FILE:
-                    why = "a device, a pipe or a link that leads out of the checkpoint: not opened"
-                    faults.append(LogFault(f"{name}/{entry.name}", UNREADABLE, why))
+                    others += 1
+                    if others <= FAULTS:
+                        why = "a device, a pipe or a link that leads out of the checkpoint: not opened"
+                        faults.append(LogFault(f"{name}/{entry.name}", UNREADABLE, why))
                     ids.append(batch)
                     continue
                 ids.append(batch)
@@ -89,14 +96,14 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
                     empty.append(batch)
                 if entry.modified is not None:
                     times[:] = [min([entry.modified, *times[:1]]), max([entry.modified, *times[1:]])]
-            elif match := re.fullmatch(r"\.(\d{1,18})\.crc", entry.name):
-                crcs.append(int(match.group(1)))
+            elif entry.name[:1] == "." and entry.name[-4:] == ".crc" and is_batch_name(entry.name[1:-4]):
+                crcs.append(int(entry.name[1:-4]))
             elif is_leftover(entry.name):
                 leftover_count += 1
                 leftovers.append(f"{name}/{entry.name}") if len(leftovers) < SHOWN else None
             else:
-                if entry.kind == FILE and re.fullmatch(r"[+-]?\d{1,18}", entry.name):
-                    misread.append((entry.name, int(entry.name)))
+                if entry.kind == FILE and (taken := number_as_java_reads(entry.name)) is not None:
+                    misread.append((entry.name, taken))
                 stray_count += 1
                 strays.append(f"{name}/{entry.name}") if len(strays) < SHOWN else None
     except FileNotFoundError:
@@ -125,9 +132,51 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
     )
 
 
+def check_end(storage: Storage, folder: LogFolder, expected: Iterable[int] = ()) -> LogFolder:
+    """The same folder, listed again where a batch is there that the listing lacks: the one behind its newest, or one of
+    `expected`. A listing that was cut off would show a log that ends earlier, and so another next batch."""
+    if folder.exists is None or (folder.faults and folder.faults[0].path == folder.name):
+        return folder
+    lacking = sorted({0 if folder.last is None else folder.last + 1, *expected} - {*folder.ids, *folder.blocked})
+    try:
+        there = [batch for batch in lacking if batch >= 0 and is_there(storage, f"{folder.name}/{batch}")]
+    except OSError as error:
+        return _unlisted(folder, f"{type(error).__name__}: {error}")
+    if not there:
+        return folder
+    again = read_log_folder(storage, folder.name)
+    if all(batch in again.ids for batch in there):
+        return again
+    return _unlisted(folder, f"{folder.name}/{there[0]} is there, and the listing of the folder lacks it")
+
+
+def is_there(storage: Storage, path: str) -> bool:
+    """Asked by name, whatever a listing says."""
+    try:
+        storage.read_file(path, 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _unlisted(folder: LogFolder, why: str) -> LogFolder:
+    return replace(folder, exists=None, faults=(LogFault(folder.name, UNREADABLE, why), *folder.faults))
+
+
 def is_batch_name(name: str) -> bool:
-    """Plain digits without leading zeros. Spark's parser also takes "+5" and "007", which Spark itself never writes."""
-    return re.fullmatch(r"0|[1-9]\d{0,17}", name) is not None
+    """Plain ASCII digits without leading zeros: what Spark writes, for batches, entries of a source's list, versions of
+    state. `str(int(name)) == name`, so the number finds its file again."""
+    return _BATCH.fullmatch(name) is not None
+
+
+def number_as_java_reads(name: str) -> int | None:
+    """The number that Java's Long.parseLong takes from a name that Spark never writes: "+5", "007", Arabic digits.
+    Spark counts such a file among its batches, and then looks for another name."""
+    return None if is_batch_name(name) or not _JAVA_LONG.fullmatch(name) else int(name)
+
+
+_BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
+_JAVA_LONG = re.compile(r"[+-]?\d{1,18}")
 
 
 def is_leftover(name: str) -> bool:

@@ -32,6 +32,8 @@ class SourceOffset:
 
 @dataclass(frozen=True)
 class OffsetLogEntry:
+    """control: the operation of a batch that moves no row, such as REPARTITION; "" for every other batch."""
+
     batch: int
     version: int
     sources: tuple[SourceOffset, ...]
@@ -59,6 +61,8 @@ def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
         raise FormatError(TORN, f"line 2 of {what} has a conf that is no object")
     sources = _named(lines[2:], what) if version == 2 else _by_position(lines[2:])
     control = fields.get("controlBatchInfo")
+    if isinstance(control, dict):
+        control = control.get("operationType", "of an unknown kind")
     return OffsetLogEntry(
         batch=batch,
         version=version,
@@ -110,4 +114,5 @@ def _trailing(metadata: str, sources: list[SourceOffset]) -> str:
 
 def _integer(fields: dict[str, Any], key: str) -> int | None:
     value = fields.get(key)
-    return value if type(value) is int else None
+    # Java's long: no time and no watermark is outside of it.
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None

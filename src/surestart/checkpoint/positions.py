@@ -126,7 +126,7 @@ def read_position(text: str | None) -> Position:
     """The position that a line of the offset log tells; broken JSON gives UnknownPosition(broken=True)."""
     if text is None:
         return NoPosition()
-    if re.fullmatch(r"-?\d{1,19}", text):
+    if re.fullmatch(r"-?[0-9]{1,19}", text):
         return NumberPosition(int(text))
     try:
         value, _ = parse_json(text, "the offset")
@@ -156,11 +156,14 @@ def _from_object(value: dict[str, Any], text: str) -> Position:
         if not isinstance(offsets, dict):
             return UnknownPosition(text)
         for partition, offset in offsets.items():
-            if not re.fullmatch(r"\d{1,9}", partition) or type(offset) is not int:
+            if not _PARTITION.fullmatch(partition) or type(offset) is not int:
                 return UnknownPosition(text)
             partitions.setdefault(topic, {})[int(partition)] = offset
         partitions.setdefault(topic, {})
     return KafkaPosition(partitions)
+
+
+_PARTITION = re.compile(r"[0-9]{1,9}")
 
 
 def _are_integers(value: dict[str, Any], *keys: str) -> bool:

@@ -9,8 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
 
 from surestart.checkpoint import positions
 from surestart.checkpoint.commit_log import CommitLogEntry, parse_commit_log
@@ -20,9 +22,10 @@ from surestart.checkpoint.log_file import (
     UNREADABLE,
     LogFault,
 )
-from surestart.checkpoint.log_folder import LogFolder, is_leftover, read_log_folder
+from surestart.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
 from surestart.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
 from surestart.checkpoint.positions import NumberPosition, Position
+from surestart.checkpoint.read_budget import VALUES, BoundedStorage, bounded
 from surestart.checkpoint.source_folder import (
     SchemaLog,
     SourceFolder,
@@ -37,6 +40,8 @@ from surestart.checkpoint.writer_version import guess_writer_version
 ENTRIES_LOCAL = 128
 ENTRIES_REMOTE = 8
 ENTRIES_CRC = 3
+# What the older entries leave to later questions: which files the batch in flight reads.
+RESERVE = VALUES // 4
 _NO_STATE = State(exists=False)
 ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
 
@@ -54,7 +59,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says. offsets and commits hold the newest entries only; `sampled` says what was not read."""
+    """What a checkpoint says. folder_modified: when a name was added to it or taken from it; newest_modified: when the
+    newest of what is there was written. offsets and commits hold the newest entries only; `sampled`: what was not
+    read."""
 
     location: str
     storage: str
@@ -79,6 +86,8 @@ class Checkpoint:
     files: int = 0
     size: int = 0
     metadata_modified: float | None = None
+    folder_modified: float | None = None
+    newest_modified: float | None = None
     metadata_trailing: str = ""
 
     @property
@@ -101,6 +110,16 @@ class Checkpoint:
         if self.in_flight is not None:
             return self.in_flight
         return 0 if self.latest_planned is None else self.latest_planned + 1
+
+    @property
+    def control_batches(self) -> Mapping[int, str]:
+        """Batches that an operation on the checkpoint planned, among those that were read: they bring the sink no row,
+        and it may not know them."""
+        return {
+            batch: entry.control
+            for batch, entry in self.offsets.items()
+            if isinstance(entry, OffsetLogEntry) and entry.control
+        }
 
     @property
     def latest_offsets(self) -> OffsetLogEntry | LogFault | None:
@@ -147,10 +166,14 @@ class Checkpoint:
 
 def read_checkpoint(location: str, storage: Storage | None = None, *, entries: int | None = None) -> Checkpoint:
     """Reads a checkpoint wherever it lies. Writes nothing, needs no Spark, raises only for an impossible location."""
-    storage = storage or open_storage(location)
+    storage = bounded(storage or open_storage(location))
     root: dict[str, Entry] = {}
     try:
         root = {entry.name: entry for entry in storage.list_folder("")}
+        if "metadata" not in root and is_there(storage, "metadata"):
+            root = {entry.name: entry for entry in storage.list_folder("")}
+            if "metadata" not in root:
+                raise OSError("metadata is there, and the listing of the folder lacks it")
     except FileNotFoundError:
         return _absent(storage, exists=False)
     except NotADirectoryError:
@@ -160,21 +183,19 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
 
     query_id, metadata_fault, metadata_data = read_metadata(storage, root)
     trailing = "" if metadata_fault or not metadata_data else behind_json(metadata_data)
-    offsets_folder = read_log_folder(storage, "offsets")
-    commits_folder = read_log_folder(storage, "commits")
+    offsets_folder = check_end(storage, read_log_folder(storage, "offsets"))
+    newest = offsets_folder.last
+    commits_folder = check_end(
+        storage, read_log_folder(storage, "commits"), () if newest is None else (newest, newest - 1)
+    )
     count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
     crc_faults: dict[str, LogFault] = {}
     offsets: dict[int, OffsetLogEntry | LogFault] = {}
     commits: dict[int, CommitLogEntry | LogFault] = {}
-    for index, batch in enumerate(reversed(offsets_folder.ids[-count:])):
-        path, crc = f"offsets/{batch}", index < ENTRIES_CRC and batch in offsets_folder.crcs
-        data = read_log(storage, path, crc_faults if crc else None)
-        offsets[batch] = data if isinstance(data, LogFault) else parse_entry(parse_offset_log, batch, data, path)
-    for index, batch in enumerate(reversed(commits_folder.ids[-count:])):
-        path, crc = f"commits/{batch}", index < ENTRIES_CRC and batch in commits_folder.crcs
-        data = read_log(storage, path, crc_faults if crc else None)
-        commits[batch] = data if isinstance(data, LogFault) else parse_entry(parse_commit_log, batch, data, path)
-    if metadata_data and ".metadata.crc" in root:
+    recent = slice(0, min(count, ENTRIES_REMOTE))
+    _read_entries(storage, offsets_folder, parse_offset_log, recent, offsets, crc_faults)
+    _read_entries(storage, commits_folder, parse_commit_log, recent, commits, crc_faults)
+    if metadata_data:
         check_crc(storage, "metadata", metadata_data, crc_faults)
 
     folders = read_source_folders(storage)
@@ -182,6 +203,10 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     planned, committed = offsets_folder.last, commits_folder.last
     needed = None if planned is None else planned + 1 if committed == planned else planned
     state = read_state(storage, needed)
+    # Last, with what the budget has left: the older entries show traces only.
+    older = slice(recent.stop, count)
+    _read_entries(storage, commits_folder, parse_commit_log, older, commits, crc_faults)
+    _read_entries(storage, offsets_folder, parse_offset_log, older, offsets, crc_faults)
     schema_logs = [log for folder in known for log in folder.schema_logs]
     other_faults = [folders] if isinstance(folders, LogFault) else []
     for name, entry in root.items():
@@ -231,7 +256,49 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         + sum(entry.size or 0 for entry in root.values() if entry.kind == FILE),
         metadata_trailing=trailing,
         metadata_modified=root["metadata"].modified if "metadata" in root else None,
+        folder_modified=_own_time(storage),
+        newest_modified=max(
+            (
+                time
+                for time in (
+                    *(entry.modified for entry in root.values()),
+                    offsets_folder.last_modified,
+                    commits_folder.last_modified,
+                )
+                if time is not None
+            ),
+            default=None,
+        ),
     )
+
+
+_Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
+
+
+def _read_entries(
+    storage: BoundedStorage,
+    folder: LogFolder,
+    parse: Callable[[int, bytes], _Entry],
+    which: slice,
+    into: dict[int, _Entry | LogFault],
+    crc_faults: dict[str, LogFault],
+) -> None:
+    """The entries of that place in the log, counted from the newest on; older ones while the budget lasts."""
+    for index, batch in enumerate(folder.ids[::-1][which], start=which.start):
+        if index >= ENTRIES_REMOTE and storage.budget.values < RESERVE:
+            break
+        path = f"{folder.name}/{batch}"
+        # By name, whatever the listing says: a checksum that it lacks would not be compared.
+        data = read_log(storage, path, crc_faults if index < ENTRIES_CRC else None)
+        into[batch] = data if isinstance(data, LogFault) else parse_entry(parse, batch, data, path)
+
+
+def _own_time(storage: Storage) -> float | None:
+    """When a name was last added to the folder or taken from it; only a local disk says."""
+    try:
+        return Path(storage.location).stat().st_mtime if storage.kind == "local" else None
+    except OSError:
+        return None
 
 
 def _absent(storage: Storage, *, exists: bool | None, fault: LogFault | None = None) -> Checkpoint:

@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surestart.checkpoint import positions
+from surestart.checkpoint.log_entries import MAX_LINES
 from surestart.checkpoint.log_file import (
     EMPTY,
     FORGETFUL,
     NOT_A_FILE,
+    TOO_LARGE,
     TORN,
     UNREADABLE,
     FormatError,
@@ -27,6 +29,7 @@ from surestart.checkpoint.log_file import (
     read_log_bytes,
     split_lines,
 )
+from surestart.checkpoint.log_folder import FAULTS, is_batch_name, number_as_java_reads
 from surestart.checkpoint.positions import KafkaPosition, read_position
 from surestart.checkpoint.storage import FILE, FOLDER, Entry, Storage
 
@@ -82,6 +85,8 @@ def read_source_folders(storage: Storage) -> tuple[SourceFolder, ...] | LogFault
         kind = NOT_A_FILE if isinstance(error, NotADirectoryError) else UNREADABLE
         return LogFault("sources", kind, f"{type(error).__name__}: {error}")
     names = [entry.name for entry in entries if entry.kind == FOLDER]
+    if len(names) > MAX_LINES:
+        return LogFault("sources", TOO_LARGE, f"{len(names):,} folders: no query has so many sources")
     return tuple(read_source_folder(storage, name) for name in sorted(names, key=_numbers_first))
 
 
@@ -102,7 +107,13 @@ def read_source_folder(storage: Storage, source_id: str) -> SourceFolder:
         return _with(found, kind=positions.AUTO_LOADER)
     if schema_logs:
         return _with(found, kind=positions.DELTA, schema_logs=tuple(schema_logs))
-    numbers = {name: entry for name, entry in files.items() if re.fullmatch(r"\d{1,18}(\.compact)?", name)}
+    numbers = {name: entry for name, entry in files.items() if is_batch_name(name.removesuffix(".compact"))}
+    for name in files:
+        taken = number_as_java_reads(name.removesuffix(".compact"))
+        if taken is not None and len(faults) < FAULTS:
+            why = f"Spark takes the name for entry {taken} and looks for a file {taken}"
+            faults.append(LogFault(f"{folder}/{name}", UNREADABLE, why))
+    found = _with(found, faults=tuple(faults))
     if not numbers:
         return found if not entries else _with(found, kind=positions.UNKNOWN)
     return _read_numbered(storage, folder, found, numbers)
@@ -116,9 +127,9 @@ def _read_numbered(storage: Storage, folder: str, found: SourceFolder, numbers: 
         return _with(found, kind=positions.UNKNOWN, faults=(*found.faults, data))
     if data[:1] == b"\x00" and set(numbers) == {"0"}:
         return _read_kafka(storage, f"{folder}/0", found)
-    if set(numbers) == {"0"} and (match := re.fullmatch(rb"v1\n(-?\d{1,19})\s*", data)):
+    if set(numbers) == {"0"} and (match := re.fullmatch(rb"v1\n(-?[0-9]{1,19})\s*", data)):
         return _with(found, kind=positions.RATE, start_ms=int(match.group(1)))
-    if set(numbers) == {"0"} and re.match(rb'\{"[^"]*":\{"\d', data):
+    if set(numbers) == {"0"} and re.match(rb'\{"[^"]*":\{"[0-9]', data):
         # Spark 2.1.0 wrote the offsets without a version and without the zero byte.
         return _read_kafka(storage, f"{folder}/0", found)
     if set(numbers) == {"0"} and not data.startswith(b"v1\n{"):
@@ -229,7 +240,7 @@ def _schema_logs(storage: Storage, folder: str, entries: Sequence[Entry]) -> tup
 def read_schema_log(storage: Storage, path: str) -> SchemaLog | LogFault:
     """The newest entry of a Delta schema log."""
     try:
-        numbers = [int(entry.name) for entry in storage.list_folder(path) if re.fullmatch(r"\d{1,18}", entry.name)]
+        numbers = [int(entry.name) for entry in storage.list_folder(path) if is_batch_name(entry.name)]
         if not numbers:
             return SchemaLog(path, None, "", "")
         data = read_log_bytes(storage, f"{path}/{max(numbers)}")

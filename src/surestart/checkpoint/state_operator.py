@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from surestart.checkpoint.log_file import (
+    TOO_LARGE,
     TORN,
     UNREADABLE,
     FormatError,
@@ -21,6 +22,8 @@ from surestart.checkpoint.log_file import (
     read_log_bytes,
     split_lines,
 )
+from surestart.checkpoint.log_folder import is_batch_name
+from surestart.checkpoint.read_budget import NotRead, charge
 from surestart.checkpoint.storage import FOLDER, Storage
 
 Listing = Callable[[str], list[tuple[str, str, int]]]
@@ -39,7 +42,7 @@ def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> 
     path = f"{folder}/metadata"
     try:
         if any(name == "v2" and kind == FOLDER for name, kind, _ in list_folder(folder)):
-            batches = [int(name) for name, _, _ in list_folder(f"{folder}/v2") if re.fullmatch(r"\d{1,18}", name)]
+            batches = [int(name) for name, _, _ in list_folder(f"{folder}/v2") if is_batch_name(name)]
             if batches:
                 path = f"{folder}/v2/{max(batches)}"
         data = read_log_bytes(storage, path)
@@ -70,8 +73,14 @@ def read_state_schema(storage: Storage, path: str) -> tuple[str, LogFault | None
     """The state's columns, such as "key(_1 string) value(count bigint)", or "" when no schema can be read."""
     try:
         data = storage.read_file(path, 1 << 20)
-    except OSError:
+        # Looked through letter by letter.
+        charge(storage, len(data) // 10, path)
+    except NotRead as error:
+        return "", LogFault(path, TOO_LARGE, str(error))
+    except (FileNotFoundError, NotADirectoryError):
         return "", None
+    except OSError as error:
+        return "", LogFault(path, UNREADABLE, f"{type(error).__name__}: {error.strerror or error}")
     described = []
     for label, text in zip(("key", "value"), _json_objects(data), strict=False):
         try:

@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO, NamedTuple, Protocol
 
+from surestart.checkpoint.read_budget import BoundedStorage
 from surestart.errors import UsageError
+from surestart.typed import surestart
 
 FILE = "file"
 FOLDER = "folder"
@@ -57,7 +59,12 @@ class Storage(Protocol):
 
 
 def open_storage(location: str) -> Storage:
-    """The storage for a location as Spark would write it. Imports only what that storage needs."""
+    """The storage for a location as Spark would write it, with a budget for what is read from it. Imports only what
+    that storage needs."""
+    return BoundedStorage(_open(location))
+
+
+def _open(location: str) -> Storage:
     if "\x00" in location or not location.strip():
         raise UsageError(
             "the checkpoint location is empty or holds a NUL character",
@@ -78,7 +85,9 @@ def open_storage(location: str) -> Storage:
         raise UsageError(
             f"{location!r} is on the DBFS root, which cannot be read from here",
             meaning="Only Unity Catalog volumes and cloud paths can be read from outside a cluster.",
-            next="surestart inspect /dbfs/path/to/checkpoint   (on a cluster with the DBFS mount)",
+            next=surestart(
+                "inspect", f"/dbfs/{plain.removeprefix('dbfs:').lstrip('/')}", note="on a cluster with the DBFS mount"
+            ),
         )
     from surestart.checkpoint.storage_fsspec import open_url
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from surestart.checkpoint.read_budget import bounded
 from surestart.checkpoint.storage import Storage, open_storage
 from surestart.deltalog.actions import Action, integer, read_actions
-from surestart.deltalog.listing import commit_name, read_file, read_listing
-from surestart.deltalog.log import read_base
+from surestart.deltalog.listing import Listing, commit_name
+from surestart.deltalog.log import read_base, read_twice
 
 _FIELDS = ("path", "partitionValues", "size", "stats", "stats_parsed.numRecords", "deletionVector", "modificationTime")
 _COLUMNS = tuple(f"add.{field}" for field in _FIELDS)
@@ -35,26 +36,26 @@ class ActiveFile:
 
 def read_active_files(path: str, version: int | None = None, storage: Storage | None = None) -> tuple[ActiveFile, ...]:
     """The files of that version, or of the latest one, ordered by path."""
-    files = storage or open_storage(path)
-    try:
-        return _read(files, version)
-    except FileNotFoundError:
-        # Delta's clean-up deleted a commit between the listing and the read.
-        return _read(files, version)
+    files = bounded(storage or open_storage(path))
+    return read_twice(files, lambda listing: _read(files, listing, version))
 
 
-def _read(files: Storage, version: int | None) -> tuple[ActiveFile, ...]:
-    listing = read_listing(files)
+@dataclass
+class _Active:
+    files: dict[tuple[str, str], Action] = field(default_factory=dict)
+
+    def take(self, kind: str, body: Action) -> None:
+        self.files[_key(body)] = body
+
+
+def _read(files: Storage, listing: Listing, version: int | None) -> tuple[ActiveFile, ...]:
     latest = listing.latest if version is None else version
-    start, base = read_base(files, listing, latest, _COLUMNS)
-    active: dict[tuple[str, str], Action] = {}
-    for _, body in base:
-        active[_key(body)] = body
+    start, base = read_base(files, listing, latest, _COLUMNS, _Active)
+    active = base.files
     for number in range(start, latest + 1):
-        name = commit_name(number)
         removed: list[Action] = []
         added: list[Action] = []
-        for kind, body in read_actions(read_file(files, name), ("add", "remove"), f"{files.location}/{name}"):
+        for kind, body in read_actions(files, commit_name(number), ("add", "remove"), listing.commits.get(number, -1)):
             (added if kind == "add" else removed).append(body)
         # A commit that gives a file a deletion vector removes and adds the same path; the order of lines is free.
         for body in removed:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
+from surestart.checkpoint.read_budget import NotRead, charge
 from surestart.checkpoint.storage import Storage
-from surestart.deltalog.actions import Action, damaged, read_actions
-from surestart.deltalog.listing import Checkpoint, read_file
+from surestart.deltalog.actions import FILE, Action, action_cost, checked, damaged, read_actions, unreadable
+from surestart.deltalog.listing import Checkpoint
 from surestart.errors import CannotTell
 
 FILE_KINDS = ("add", "remove")
+FOOTER = 16 << 20
+HELD = 32 << 20
+DOWNLOAD = 64 << 20
 
 
 class PyarrowMissing(CannotTell):
@@ -30,9 +34,10 @@ def read_checkpoint_actions(
     kinds = {column.split(".")[0] for column in columns}
     follow = any(kind in kinds for kind in FILE_KINDS)
     sidecars: list[str] = []
-    for name in checkpoint.names:
+    for index, name in enumerate(checkpoint.names):
         extra = ["sidecar"] if follow else []
-        for kind, body in _read_one(files, name, [*columns, *extra]):
+        size = checkpoint.sizes[index] if index < len(checkpoint.sizes) else -1
+        for kind, body in _read_one(files, name, [*columns, *extra], size):
             if kind == "sidecar":
                 sidecars.append(_sidecar_name(files, name, body))
             else:
@@ -42,27 +47,89 @@ def read_checkpoint_actions(
         yield from _read_one(files, name, wanted)
 
 
-def _read_one(files: Storage, name: str, columns: Collection[str]) -> Iterator[tuple[str, Action]]:
-    label = f"{files.location}/{name}"
+def _read_one(files: Storage, name: str, columns: Collection[str], size: int = -1) -> Iterator[tuple[str, Action]]:
     if name.endswith(".json"):
-        yield from read_actions(read_file(files, name), {column.split(".")[0] for column in columns}, label)
+        yield from read_actions(files, name, {column.split(".")[0] for column in columns}, size)
         return
+    label = f"{files.location}/{name}"
     parquet = load_pyarrow_parquet(label)
-    kinds = list(dict.fromkeys(column.split(".")[0] for column in columns))
-    content = read_file(files, name)
     try:
-        reader = parquet.ParquetFile(io.BytesIO(content))
-        present = [kind for kind in kinds if kind in reader.schema_arrow.names]
-        picked = [column for column in columns if column.split(".")[0] in present]
-        for batch in reader.iter_batches(columns=picked) if picked else ():
-            for kind in present:
-                column = batch.column(kind)
-                if column.null_count < len(column):
-                    for body in column.drop_null().to_pylist():
-                        yield kind, _maps(body)
+        charge(files, FILE, name)
+        with files.open_file(name) as opened:
+            yield from _read_columns(files, name, _seekable(opened, name), parquet, columns)
+    except (FileNotFoundError, CannotTell):
+        raise
+    except NotRead as error:
+        raise unreadable(files.location, error) from error
     except Exception as error:
         # pyarrow raises its own errors, OSError, ValueError and KeyError for one and the same torn file.
         raise damaged(label, f"is not a checkpoint that pyarrow can read ({type(error).__name__}: {error})") from error
+
+
+def _read_columns(
+    files: Storage, name: str, file: BinaryIO, parquet: Any, columns: Collection[str]
+) -> Iterator[tuple[str, Action]]:
+    """Only the asked-for columns, a few rows at a time. A value that a million rows share is in memory once."""
+    file.seek(-8, 2)
+    footer = int.from_bytes(file.read(4), "little")
+    if footer > FOOTER:
+        raise NotRead(f"{name}: its footer alone is {footer:,} bytes")
+    file.seek(0)
+    about = parquet.ParquetFile(file, thrift_string_size_limit=FOOTER, thrift_container_size_limit=FOOTER)
+    charge(files, about.metadata.num_rows // 20, name)
+    _refuse_bombs(about.metadata, name)
+    kinds = list(dict.fromkeys(column.split(".")[0] for column in columns))
+    present = [kind for kind in kinds if kind in about.schema_arrow.names]
+    picked = [column for column in columns if column.split(".")[0] in present]
+    if not picked:
+        return
+    leaves = [about.schema.column(index) for index in range(len(about.schema))]
+    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path.split(".")[0] in present]
+    # Read as dictionaries: else a file of a kilobyte becomes a million copies of a text of a megabyte.
+    reader = parquet.ParquetFile(
+        file, metadata=about.metadata, read_dictionary=texts, pre_buffer=False, buffer_size=1 << 20
+    )
+    for batch in reader.iter_batches(batch_size=4096, columns=picked, use_threads=False):
+        for kind in present:
+            column = batch.column(kind)
+            if column.null_count == len(column):
+                continue
+            column = column.drop_null()
+            # No row is larger than all of them together.
+            step = max(1, min(1024, HELD // max(column.nbytes, 1)))
+            for start in range(0, len(column), step):
+                for body in column.slice(start, step).to_pylist():
+                    charge(files, action_cost(_length(body)), name)
+                    yield kind, checked(_maps(body), kind, "a row", f"{files.location}/{name}")
+
+
+def _refuse_bombs(metadata: Any, name: str) -> None:
+    """Pages that a few bytes unpack to. Real columns shrink to a tenth, and a dictionary has at most a megabyte."""
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            unpacked, packed = chunk.total_uncompressed_size, max(chunk.total_compressed_size, 1)
+            dictionary = chunk.data_page_offset - chunk.dictionary_page_offset if chunk.has_dictionary_page else 0
+            if (unpacked > HELD and unpacked > 300 * packed) or dictionary > HELD // 4:
+                raise NotRead(f"{name}: {packed:,} bytes of {chunk.path_in_schema} unpack to {unpacked:,}")
+
+
+def _length(value: object) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_length, value.values()))
+    return sum(map(_length, value)) if isinstance(value, list | tuple) else 8
+
+
+def _seekable(file: BinaryIO, name: str) -> BinaryIO:
+    """pyarrow jumps within a file; a download can only be read through."""
+    if file.seekable():
+        return file
+    content = file.read(DOWNLOAD + 1)
+    if len(content) > DOWNLOAD:
+        raise NotRead(f"{name} has more than {DOWNLOAD >> 20} MB, which are not downloaded for this")
+    return io.BytesIO(content)
 
 
 def load_pyarrow_parquet(label: str) -> Any:

@@ -67,7 +67,9 @@ class Commit:
 
     @property
     def batch_id(self) -> int | None:
-        return self.mark.batch_id if self.mark else integer(self.parameters.get("epochId"))
+        """Databricks commits nothing under epochId -1 when a run begins: that is no batch."""
+        found = self.mark.batch_id if self.mark else integer(self.parameters.get("epochId"))
+        return None if found is None or found < 0 else found
 
     @property
     def output_rows(self) -> int | None:

@@ -5,8 +5,11 @@
     00000000000000000010.checkpoint.0000000001.0000000003.parquet part 1 of 3
     00000000000000000010.checkpoint.<uuid>.json|parquet           V2 checkpoint, files listed in _sidecars/
     _last_checkpoint                                              a hint; the listing says the same and is never stale
-    _staged_commits/                                              Delta makes the folder for every table; what counts in
+    _staged_commits/00000000000000000013.<uuid>.json              Delta makes the folder for every table; what counts in
                                                                   it only the catalog of a catalog-managed table knows
+
+A listing is an answer like any other: it may be cut off. So the commit behind its newest one is looked for by name, and
+of each file as many bytes are wanted as the listing gives it.
 
 The layout is Delta's PROTOCOL.md. Other names (.crc, .compacted.json, .tmp) carry nothing that the commits do not.
 """
@@ -17,16 +20,18 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from surestart.checkpoint.read_budget import BoundedStorage, bounded
 from surestart.checkpoint.storage import Storage
-from surestart.deltalog.actions import damaged
+from surestart.deltalog.actions import damaged, unreadable
 from surestart.errors import CannotTell
+from surestart.typed import typed
 
-MAX_ENTRIES = 2_000_000
-MAX_FILE = 1 << 30
-_COMMIT = re.compile(r"(\d{20})\.json")
-_SINGLE = re.compile(r"(\d{20})\.checkpoint\.parquet")
-_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_UUID = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{8,64}\.(?:json|parquet)")
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_SINGLE = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
+_UUID = re.compile(r"([0-9]{20})\.checkpoint\.[0-9a-fA-F-]{8,64}\.(?:json|parquet)")
+_STAGED = re.compile(r"([0-9]{20})\.[0-9a-fA-F-]{8,64}\.json")
+STAGED = "_staged_commits"
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,14 @@ class Checkpoint:
 
     version: int
     names: tuple[str, ...]
+    sizes: tuple[int, ...] = ()  # -1 where the storage does not say
 
 
 @dataclass(frozen=True)
 class Listing:
     commits: dict[int, int] = field(default_factory=dict)  # version -> size of its file
     checkpoints: tuple[Checkpoint, ...] = ()  # newest first
+    staged: int = -1  # the highest version that was handed to a catalog under a name of its own
 
     @cached_property
     def latest(self) -> int:
@@ -50,7 +57,10 @@ class Listing:
     @cached_property
     def earliest_commit(self) -> int:
         """The oldest commit of the unbroken run that ends at the latest version; latest + 1 when there is none."""
-        version = self.latest
+        return self.unbroken_to(self.latest)
+
+    def unbroken_to(self, version: int) -> int:
+        """The oldest commit of the unbroken run that ends at that version; version + 1 when it is not there."""
         while version in self.commits:
             version -= 1
         return version + 1
@@ -65,43 +75,99 @@ class Listing:
         return min(reachable, default=self.latest + 1)
 
 
+LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+
+
 def commit_name(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def read_listing(files: Storage) -> Listing:
-    """Everything that later reads need, from one listing call."""
+def read_listing(files: Storage, *, again: bool = False) -> Listing:
+    """Everything that later reads need, from one listing and a look behind its end; of one look at a table once, unless
+    asked for again."""
+    kept = files.kept if isinstance(files, BoundedStorage) else {}
+    if again or "_delta_log" not in kept:
+        kept["_delta_log"] = _read_listing(bounded(files))
+    found: Listing = kept["_delta_log"]
+    return found
+
+
+def _read_listing(files: BoundedStorage) -> Listing:
+    listing = _list(files)
+    if listing is not None and not _is_there(files, commit_name(listing.latest + 1)):
+        return listing
+    if listing is None and not any(_is_there(files, name) for name in (commit_name(0), LAST_CHECKPOINT)):
+        raise _no_log(files.location)
+    # Written in this very moment, or left out of the listing: the next one has it.
+    again = _list(files)
+    if again is None or (listing is not None and again.latest <= listing.latest):
+        raise damaged(
+            f"{files.location}/_delta_log", "was listed incompletely: there is a commit that the listing lacks"
+        )
+    return again
+
+
+def _counts(name: str) -> bool:
+    return name.endswith((".json", ".parquet")) or name == STAGED
+
+
+def _list(files: BoundedStorage) -> Listing | None:
+    """None: no commit and no checkpoint is in the listing."""
     commits: dict[int, int] = {}
     whole: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
+    staged = -1
     try:
-        for count, entry in enumerate(files.list_folder("_delta_log")):
+        for entry in files.list_matching("_delta_log", _counts):
             name, size = entry.name, entry.size
-            if count > MAX_ENTRIES:
-                raise CannotTell(
-                    f"{files.location}/_delta_log holds more than {MAX_ENTRIES:,} files",
-                    meaning="That is not a log that Delta maintains; reading on would only use up memory.",
-                    next=f"ls -f {files.location}/_delta_log | head",
-                    code="DeltaLogTooLarge",
-                )
             if match := _COMMIT.fullmatch(name):
-                commits[int(match[1])] = size or 0
+                commits[int(match[1])] = -1 if size is None else size
             elif (match := _SINGLE.fullmatch(name)) or (match := _UUID.fullmatch(name)):
-                whole.append(Checkpoint(int(match[1]), (f"_delta_log/{name}",)))
+                whole.append(Checkpoint(int(match[1]), (f"_delta_log/{name}",), (-1 if size is None else size,)))
             elif match := _PART.fullmatch(name):
                 parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise _no_log(files.location) from error
+            elif name == STAGED:
+                staged = _newest_staged(files)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise unreadable(files.location, error) from error
     if not commits and not whole and not parts:
-        raise _no_log(files.location)
+        if staged >= 0:
+            raise _in_the_catalog(files.location, staged)
+        return None
     for (version, total), found in parts.items():
         # A missing part is a missing share of the transactions: such a checkpoint is no checkpoint.
         if len(found) == total and set(found) == set(range(1, total + 1)):
             whole.append(Checkpoint(version, tuple(found[index] for index in sorted(found))))
     whole.sort(key=lambda checkpoint: checkpoint.version, reverse=True)
-    return Listing(commits, tuple(whole))
+    return Listing(commits, tuple(whole), staged)
+
+
+def _newest_staged(files: Storage) -> int:
+    """Where there are many of them their names are sorted by nobody: all are looked at."""
+    names = (entry.name for entry in files.list_folder(f"_delta_log/{STAGED}"))
+    return max((int(match[1]) for name in names if (match := _STAGED.fullmatch(name))), default=-1)
+
+
+def _is_there(files: Storage, name: str) -> bool:
+    try:
+        files.read_file(name, 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise unreadable(files.location, error) from error
+    return True
+
+
+def _in_the_catalog(location: str, staged: int) -> CannotTell:
+    return CannotTell(
+        f"{location} holds its commits in _staged_commits, up to version {staged} at least: its catalog manages them",
+        meaning="Which of them count only the catalog knows; read by path, the table looks empty.",
+        next="surestart doctor  # through a session that knows the catalog",
+        do_not="take it for an empty table.",
+        code="DeltaLogInCatalog",
+    )
 
 
 class NoDeltaLog(CannotTell):
@@ -112,30 +178,7 @@ def _no_log(location: str) -> NoDeltaLog:
     return NoDeltaLog(
         f"{location} has no _delta_log",
         meaning="No Delta table is there: it was never written, was moved or dropped, or the path is another one.",
-        next=f"ls {location}",
+        next=typed("ls", location),
         do_not="take a missing table for an empty one before the path is checked.",
         code="NoDeltaLog",
     )
-
-
-def unreadable(location: str, error: OSError) -> CannotTell:
-    return CannotTell(
-        f"{location}/_delta_log cannot be read: {error}",
-        meaning="The table may be intact; nothing about it is known from here.",
-        next=f"ls -l {location}/_delta_log",
-        do_not="take an unreadable table for an empty one.",
-        code="DeltaLogUnreadable",
-    )
-
-
-def read_file(files: Storage, name: str) -> bytes:
-    """The whole file. Raises FileNotFoundError when it is gone, CannotTell when it cannot be read."""
-    try:
-        content = files.read_file(name, MAX_FILE + 1)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise unreadable(files.location, error) from error
-    if len(content) > MAX_FILE:
-        raise damaged(f"{files.location}/{name}", f"is larger than {MAX_FILE:,} bytes")
-    return content

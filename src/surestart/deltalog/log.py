@@ -7,15 +7,18 @@ from commit 0 instead: that needs no pyarrow and is as quick.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
+from surestart.checkpoint.read_budget import bounded
 from surestart.checkpoint.storage import Storage, open_storage
-from surestart.deltalog.actions import Action, damaged, integer, read_actions
+from surestart.deltalog.actions import Action, damaged, integer, read_actions, unreadable
 from surestart.deltalog.checkpoint_parquet import PyarrowMissing, read_checkpoint_actions
 from surestart.deltalog.commit import Commit, build_commit, texts
-from surestart.deltalog.listing import Listing, commit_name, read_file, read_listing
+from surestart.deltalog.listing import Listing, commit_name, read_listing
 from surestart.errors import CannotTell
+from surestart.typed import typed
 
 STATE_KINDS = ("protocol", "metaData", "txn")
 COMMIT_KINDS = ("commitInfo", "txn", "metaData", "protocol")
@@ -26,7 +29,7 @@ _UNITS = {"microsecond": 0.001, "millisecond": 1, "second": 1000, "minute": 60_0
 _UNITS["week"] = 7 * _DAY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Transaction:
     """The highest batch that one writer (application id) has written into the table."""
 
@@ -78,39 +81,54 @@ class DeltaLog:
 
 def read_delta_log(path: str, storage: Storage | None = None, version: int | None = None) -> DeltaLog:
     """The log of the table at `path`, as of `version` or of now. Raises CannotTell when it cannot be known."""
-    files = storage or open_storage(path)
+    files = bounded(storage or open_storage(path))
+    return read_twice(files, lambda listing: _read(files, listing, version))
+
+
+_Answer = TypeVar("_Answer")
+
+
+def read_twice(files: Storage, read: Callable[[Listing], _Answer]) -> _Answer:
+    """Delta's own clean-up may delete old commits between the listing and the read; the next listing shows it."""
     try:
-        return _read(files, version)
+        return read(read_listing(files))
     except FileNotFoundError:
-        # Delta's own clean-up may delete old commits between the listing and the read; the next listing shows it.
-        return _read(files, version)
+        try:
+            return read(read_listing(files, again=True))
+        except FileNotFoundError as error:
+            raise unreadable(files.location, error) from error
 
 
-def _read(files: Storage, version: int | None) -> DeltaLog:
-    listing = read_listing(files)
-    latest = listing.latest if version is None else version
-    protocol: Action = {}
-    metadata: Action = {}
-    transactions: dict[str, Transaction] = {}
+@dataclass
+class _State:
+    """What a log's actions leave standing, each line of it taken once."""
 
-    def apply(kind: str, body: Action) -> None:
-        nonlocal protocol, metadata
+    protocol: Action = field(default_factory=dict)
+    metadata: Action = field(default_factory=dict)
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+
+    def take(self, kind: str, body: Action) -> None:
         if kind == "protocol":
-            protocol = body
+            self.protocol = body
         elif kind == "metaData":
-            metadata = body
+            self.metadata = body
         elif kind == "txn" and (number := integer(body.get("version"))) is not None:
-            transactions[str(body.get("appId"))] = Transaction(number, integer(body.get("lastUpdated")))
+            self.transactions[str(body.get("appId"))] = Transaction(number, integer(body.get("lastUpdated")))
 
-    start, state = read_base(files, listing, latest, STATE_KINDS)
-    for kind, body in state:
-        apply(kind, body)
+    def taking(self, actions: Iterable[tuple[str, Action]]) -> Iterator[tuple[str, Action]]:
+        for kind, body in actions:
+            self.take(kind, body)
+            yield kind, body
+
+
+def _read(files: Storage, listing: Listing, version: int | None) -> DeltaLog:
+    latest = listing.latest if version is None else version
+    start, state = read_base(files, listing, latest, STATE_KINDS, _State)
     commits = []
     for number in range(start, latest + 1):
-        actions = list(_commit_actions(files, number, COMMIT_KINDS))
-        for kind, body in actions:
-            apply(kind, body)
-        commits.append(build_commit(number, actions))
+        actions = read_actions(files, commit_name(number), COMMIT_KINDS, listing.commits.get(number, -1))
+        commits.append(build_commit(number, state.taking(actions)))
+    protocol, metadata = state.protocol, state.metadata
     if not metadata or not protocol:
         raise damaged(
             f"{files.location}/_delta_log", f"has no {'metaData' if not metadata else 'protocol'} up to {latest}"
@@ -129,38 +147,47 @@ def _read(files: Storage, version: int | None) -> DeltaLog:
         writer_version=integer(protocol.get("minWriterVersion")) or 2,
         features=tuple(sorted(features)),
         created=integer(metadata.get("createdTime")),
-        transactions=transactions,
+        transactions=state.transactions,
         commits=tuple(commits),
-        catalog_managed=any(name.startswith(("catalog", "coordinatedCommits")) for name in features),
+        catalog_managed=any(name.startswith(("catalog", "coordinatedCommits")) for name in features)
+        or listing.staged > listing.latest,
     )
 
 
+class Taking(Protocol):
+    """What a log's actions are gathered in."""
+
+    def take(self, kind: str, body: Action) -> None: ...
+
+
+_Gathered = TypeVar("_Gathered", bound=Taking)
+
+
 def read_base(
-    files: Storage, listing: Listing, version: int, columns: tuple[str, ...]
-) -> tuple[int, list[tuple[str, Action]]]:
-    """The first commit that has to be replayed to reach `version`, and the actions of the checkpoint before it."""
+    files: Storage, listing: Listing, version: int, columns: tuple[str, ...], fresh: Callable[[], _Gathered]
+) -> tuple[int, _Gathered]:
+    """The first commit that has to be replayed to reach `version`, and what the checkpoint before it holds."""
     if version > listing.latest or version < 0:
         raise _gone(files, listing, version)
-    usable = [
-        item
-        for item in listing.checkpoints
-        if item.version <= version and _complete(listing, item.version + 1, version)
-    ]
-    all_commits = _complete(listing, 0, version)
-    if all_commits and _is_short(listing, version):
-        return 0, []
+    unbroken = listing.unbroken_to(version)
+    if unbroken == 0 and _is_short(listing, version):
+        return 0, fresh()
+    usable = [item for item in listing.checkpoints if unbroken - 1 <= item.version <= version]
     first_error: CannotTell | None = None
     for checkpoint in usable[:3]:
         try:
-            return checkpoint.version + 1, list(read_checkpoint_actions(files, checkpoint, columns))
+            gathered = fresh()
+            for kind, body in read_checkpoint_actions(files, checkpoint, columns):
+                gathered.take(kind, body)
+            return checkpoint.version + 1, gathered
         except PyarrowMissing as error:
             first_error = first_error or error
             break
         except CannotTell as error:
             # Delta too falls back to an older checkpoint when the newest is torn.
             first_error = first_error or error
-    if all_commits:
-        return 0, []
+    if unbroken == 0:
+        return 0, fresh()
     raise first_error or _gone(files, listing, version)
 
 
@@ -171,18 +198,25 @@ def read_history(
     until: int | None = None,
     limit: int = 1000,
     with_files: bool = False,
+    from_zero: bool = False,
 ) -> tuple[Commit, ...]:
-    """The newest `limit` commits of versions since..until whose files are still there, oldest first."""
-    files = storage or open_storage(path)
+    """The newest `limit` commits of versions since..until whose files are still there, oldest first. from_zero: none of
+    them is ever cleaned up, so that a log that begins later was not read as a whole."""
+    files = bounded(storage or open_storage(path))
     listing = read_listing(files)
+    if from_zero and listing.earliest_commit > max(0, listing.latest - limit + 1):
+        raise damaged(f"{files.location}/_delta_log", f"lacks commits before {listing.earliest_commit}")
     last = listing.latest if until is None else min(until, listing.latest)
     first = max(listing.earliest_commit, since or 0, last - limit + 1)
     kinds = (*COMMIT_KINDS, "add", "remove", "cdc") if with_files else COMMIT_KINDS
     commits = []
     for version in range(first, last + 1):
         try:
-            commits.append(build_commit(version, _commit_actions(files, version, kinds), with_files))
+            actions = read_actions(files, commit_name(version), kinds, listing.commits.get(version, -1))
+            commits.append(build_commit(version, actions, with_files))
         except FileNotFoundError:
+            if from_zero:
+                raise damaged(f"{files.location}/_delta_log", f"lacks commit {version}") from None
             # Deleted by Delta's clean-up since the listing: everything before it is gone as well.
             commits.clear()
     return tuple(commits)
@@ -208,23 +242,10 @@ def duration(text: str) -> int | None:
     total = 0.0
     for amount, unit in zip(words[::2], words[1::2], strict=True):
         factor = _UNITS.get(unit.removesuffix("s"))
-        if factor is None or not re.fullmatch(r"-?\d{1,12}(\.\d{1,9})?", amount):
+        if factor is None or not re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,9})?", amount):
             return None
         total += float(amount) * factor
     return int(total)
-
-
-def _commit_actions(files: Storage, version: int, kinds: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
-    name = commit_name(version)
-    return read_actions(read_file(files, name), kinds, f"{files.location}/{name}")
-
-
-def _complete(listing: Listing, first: int, last: int) -> bool:
-    if first > last:
-        return True
-    if listing.earliest_commit <= first and last <= listing.latest:
-        return True
-    return all(version in listing.commits for version in range(first, last + 1))
 
 
 def _is_short(listing: Listing, version: int) -> bool:
@@ -242,7 +263,7 @@ def _gone(files: Storage, listing: Listing, version: int) -> CannotTell:
         f"version {version} of {files.location} cannot be rebuilt; readable: {listing.earliest_version}.."
         f"{listing.latest}",
         meaning="Commits or checkpoints that it needs are missing from _delta_log.",
-        next=f"ls {files.location}/_delta_log",
+        next=typed("ls", f"{files.location}/_delta_log"),
         do_not="recreate log files by hand.",
         code="DeltaVersionGone",
     )

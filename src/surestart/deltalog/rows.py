@@ -9,12 +9,13 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from surestart.deltalog.active_files import ActiveFile, read_active_files
 from surestart.deltalog.checkpoint_parquet import load_pyarrow_parquet
 from surestart.deltalog.log import DeltaLog, read_delta_log
 from surestart.errors import CannotTell
+from surestart.typed import delta_name, spark_sql
 
 
 def read_rows(path: str, columns: Sequence[str] | None = None, version: int | None = None) -> Iterator[dict[str, Any]]:
@@ -34,7 +35,7 @@ def _file_rows(log: DeltaLog, file: ActiveFile, wanted: dict[str, dict[str, Any]
         raise CannotTell(
             f"{log.location}: file {file.path} has a deletion vector ({file.deleted_rows} rows deleted)",
             meaning="Which of its rows are deleted stands in a bitmap that this reader does not decode.",
-            next=f"count with Spark: SELECT count(*) FROM delta.`{log.location}`",
+            next=spark_sql(f"SELECT count(*) FROM {delta_name(log.location)}"),
             do_not="count the file's rows as they are: deleted ones would be counted.",
             code="DeletionVector",
         )
@@ -72,7 +73,7 @@ def _fields(log: DeltaLog) -> dict[str, dict[str, Any]]:
             raise CannotTell(
                 f"{log.location} maps column names and has nested columns ({', '.join(nested)})",
                 meaning="The names inside its files differ from those of the table at every level.",
-                next=f"count with Spark: SELECT count(*) FROM delta.`{log.location}`",
+                next=spark_sql(f"SELECT count(*) FROM {delta_name(log.location)}"),
                 code="NestedColumnMapping",
             )
     return fields
@@ -97,4 +98,5 @@ def _partition_value(text: str | None, type_name: object) -> object:
 
 def local_path(location: str) -> Path:
     """`file:/a%20b` and `/a b` are the same folder."""
-    return Path(unquote(urlsplit(location).path)) if location.startswith("file:") else Path(location)
+    plain = unquote("/" + location.removeprefix("file:").lstrip("/")) if location.startswith("file:") else location
+    return Path(plain)

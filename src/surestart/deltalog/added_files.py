@@ -1,0 +1,21 @@
+"""The names of the files that commits have brought new rows in: what a stream that reads the table gets of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from surestart.checkpoint.read_budget import bounded
+from surestart.checkpoint.storage import Storage, open_storage
+from surestart.deltalog.actions import read_actions
+from surestart.deltalog.listing import commit_name
+
+
+def read_added_files(path: str, versions: Iterable[int], storage: Storage | None = None) -> tuple[str, ...]:
+    """Of these commits, without folders. Raises FileNotFoundError where the log has one of them no more."""
+    files = bounded(storage or open_storage(path))
+    return tuple(
+        str(body.get("path", "")).rsplit("/", 1)[-1]
+        for version in versions
+        for _, body in read_actions(files, commit_name(version), ("add",))
+        if body.get("dataChange", True) is not False
+    )

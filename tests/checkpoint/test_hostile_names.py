@@ -1,0 +1,155 @@
+"""Names and values that only a person, or Java, takes for something: no traceback, and never a safer verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from checkpoint_maker import QUERY_ID, files, make_checkpoint, make_state, offsets_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_storage import MemoryStorage
+
+from surestart.checkpoint.log_folder import is_batch_name, number_as_java_reads
+from surestart.cli import main
+from surestart.diagnosis.finding import Verdict
+from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
+from surestart.report.html import render
+from surestart.report.inspection_json import inspection_json
+from surestart.report.text import render_inspection
+
+# Digits of Arabic, Devanagari and Thai, full-width and mathematical ones, superscripts; signs, zeros, exponents.
+ODD = (
+    *("07", "007", "00", "+7", "-7", "-0", " 7", "7 ", "7\n", "7_0", "1e3", "0x7", "7.0", "٧", "७", "๗", "７", "𝟕"),
+    *("1٧", "²", "①", "9" * 18, "9" * 19, "9" * 20, "9" * 255, "1" * 254, "\x1b[2J", "\u202e7", "\udcff7", "n" * 255),
+    *("…", "7.tmp", ".7.crc", ".7"),
+)
+
+
+def shown(inspection: Inspection) -> Verdict:
+    assert render_inspection(inspection)
+    json.loads(inspection_json(inspection))
+    assert render(inspection)
+    return inspection.verdict
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_number_is_what_spark_writes(name: str) -> None:
+    assert is_batch_name(name) == (re.fullmatch("9{18}", name) is not None)
+    taken = number_as_java_reads(name)
+    assert taken is None or int(name) == taken
+
+
+@pytest.mark.parametrize("end", ["07", "07.compact", "٧", "+7"])
+def test_an_entry_of_the_file_list_that_only_java_can_read(end: str, tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "ck", source=files, planned=range(8), committed=range(8))
+    (root / "sources/0/7").rename(root / f"sources/0/{end}")
+    assert main(["inspect", str(root), "--sink", "none"]) in (3, 4)
+    (root / "sources/0/7").write_bytes((root / f"sources/0/{end}").read_bytes())
+    assert main(["inspect", str(root), "--sink", "none"]) == 4
+
+
+HOMES = (
+    *("", "offsets/", "commits/", "sources/", "sources/0/", "state/", "state/0/", "state/0/0/"),
+    "state/0/_metadata/v2/",
+)
+
+
+@given(
+    st.sampled_from((files, None)),
+    st.lists(
+        st.tuples(
+            st.sampled_from(HOMES),
+            st.sampled_from(ODD),
+            st.sampled_from(("", ".compact", ".delta", ".zip", ".crc", ".tmp", "/0", "/7.delta")),
+            st.sampled_from((b"", b"v1\n{}", b"v1\n{}\n{}", b"\x00v1\n{}", b"\xff")),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+)
+@settings(max_examples=400, deadline=None)
+def test_any_names_anywhere(
+    made: dict[object, MemoryStorage], source: object, names: list[tuple[str, str, str, bytes]]
+) -> None:
+    storage = made[source]
+    for home, name, end, data in names:
+        path = f"{home}{name}{end}"
+        if not any(path.startswith(f"{file}/") for file in storage.files):
+            storage = storage.with_file(path, data)
+    shown(inspect_checkpoint("/memory", sinks=("none",), storage=storage))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[object, MemoryStorage]:
+    found: dict[object, MemoryStorage] = {}
+    for source in (files, None):
+        root = tmp_path_factory.mktemp("names") / "ck"
+        make_checkpoint(root, planned=range(3), committed=range(3), **({"source": files} if source else {}))
+        make_state(root, range(1, 4))
+        found[source] = MemoryStorage.of(root)
+    return found
+
+
+HUGE = st.sampled_from((2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**18, 10**4000, -(10**4000)))
+ODD_TEXT = st.sampled_from(ODD)
+SINGLE = st.none() | st.booleans() | HUGE | st.integers() | st.sampled_from((1e308, -0.0, 0.5)) | st.text(max_size=20)
+JSON = st.recursive(
+    SINGLE | ODD_TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10) | ODD_TEXT, inner, max_size=4),
+    max_leaves=15,
+)
+# Every field that is read anywhere, so that each of them meets every kind of value.
+KEYS = (
+    *("logOffset", "reservoirId", "reservoirVersion", "index", "sourceVersion", "isStartingVersion", "seqNum"),
+    *("orders", "batchWatermarkMs", "batchTimestampMs", "conf", "nextBatchWatermarkMs", "stateUniqueIds"),
+    *("sinkMetadataMap", "0", "operatorInfo", "operatorName", "stateStoreInfo", "storeName", "numPartitions"),
+    *("stateSchemaFilePaths", "id", "path", "timestamp", "batchId", "tableId", "sourceMetadataPath"),
+    "controlBatchInfo",
+)
+TEXT = st.builds(
+    lambda value, infinite: json.dumps(value).replace("0.5", "1e999") if infinite else json.dumps(value),
+    st.dictionaries(st.sampled_from(KEYS), JSON, max_size=6) | JSON,
+    st.booleans(),
+)
+PLACES = (
+    *("metadata", "offsets/2", "offsets/1", "commits/2", "commits/1", "sources/0/2", "sources/0/0"),
+    *("sources/0/9.compact", "state/0/_metadata/metadata", "state/0/_metadata/v2/1"),
+    *("sources/0/_schema_log_x/0", "_schema_log_y/0"),
+)
+
+
+@given(
+    st.sampled_from((files, None)),
+    st.lists(st.tuples(st.sampled_from(PLACES), st.lists(TEXT, min_size=1, max_size=3)), min_size=1, max_size=4),
+)
+@settings(max_examples=400, deadline=None)
+def test_any_values_anywhere(
+    made: dict[object, MemoryStorage], source: object, values: list[tuple[str, list[str]]]
+) -> None:
+    storage = made[source]
+    for path, lines in values:
+        storage = storage.with_file(path, "\n".join(lines if path == "metadata" else ["v1", *lines]).encode())
+    shown(inspect_checkpoint("/memory", sinks=("none",), storage=storage))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 1_000_000,
+        '{"a":' * 500_000,
+        '{"logOffset":' + "9" * 5_000 + "}",
+        '{"logOffset":1e999}',
+        '{"orders":{"٧":1}}',
+        '{"orders":{"0":1e999}}',
+        '{"orders":{"999999999":99999999999999999999}}',
+        f'{{"id":"{QUERY_ID}","id":[]}}',
+    ],
+    ids=lambda text: text[:20],
+)
+def test_offsets_that_no_source_writes(text: str, tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "ck")
+    (root / "offsets/4").write_text(offsets_text(text))
+    assert shown(inspect_checkpoint(str(root), sinks=("none",))) in (Verdict.UNSAFE, Verdict.CANNOT_TELL)
