@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ VERBS = {
 EXIT_CODES = """\
 exit codes:
   0 fine   1 findings to look at   2 usage   3 unsafe, refused
-  4 cannot tell, or unreachable    5 stopped half-way, run it again   130 interrupted
+  4 cannot tell, or unreachable    5 stopped half-way, run it again
+  6 an unexpected error of surestart itself: no verdict             130 interrupted
 """
 
 
@@ -52,6 +54,7 @@ def build_parser(verb: str | None, arguments: Sequence[str] = ()) -> argparse.Ar
         formatter_class=_formatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--traceback", action="store_true", help="show where in the code an unexpected error arose")
     # prog named: argparse would otherwise import shutil with its compressors, 10 ms of every call.
     commands = parser.add_subparsers(dest="verb", metavar="COMMAND", prog=parser.prog)
     for name, help_text in VERBS.items():
@@ -72,8 +75,37 @@ def build_parser(verb: str | None, arguments: Sequence[str] = ()) -> argparse.Ar
     return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
+    """The exit code; whatever goes wrong has been said on stderr in four parts. traceback: before them, also where it
+    arose."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        # A name from a checkpoint may hold bytes that are no text, and a terminal may know ASCII only.
+        if isinstance(stream, io.TextIOWrapper) and stream.errors != "backslashreplace":
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _run(arguments)
+    except SurestartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted. Nothing is lost: run the same command again and it goes on where it was.\n")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # `surestart … | head`: the reader has gone; Python would print a traceback while flushing at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last place where it can get a name and a code that is no verdict
+        from surestart.unexpected import explained, traceback_of
+
+        if traceback or "--traceback" in arguments:
+            sys.stderr.write(traceback_of(error))
+        said = explained(error, arguments)
+        sys.stderr.write(f"{said}\n")
+        return said.exit_code
+
+
+def _run(arguments: list[str]) -> int:
     verb = next((word for word in arguments if word in VERBS), None)
     parser = build_parser(verb, arguments)
     args = parser.parse_args(arguments)
@@ -85,20 +117,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not args.verb:
         parser.print_help()
         return 0
-    try:
-        code = importlib.import_module(f"surestart.commands.{args.verb}").run(args)
-        sys.stdout.flush()
-        return int(code)
-    except SurestartError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted. Nothing is lost: run the same command again and it goes on where it was.\n")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # `surestart … | head`: the reader has gone; Python would print a traceback while flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    args.typed = arguments
+    code = importlib.import_module(f"surestart.commands.{args.verb}").run(args)
+    sys.stdout.flush()
+    return int(code)
 
 
 if __name__ == "__main__":

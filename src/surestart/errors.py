@@ -4,7 +4,8 @@
     ├── UsageError                2     bad argument, unknown stage or environment, malformed input
     ├── Refused                   3     starting or applying would lose or duplicate rows
     ├── CannotTell                4     evidence missing or out of reach; never printed as safe
-    └── StoppedHalfway            5     run the same command again, it goes on where it was
+    ├── StoppedHalfway            5     run the same command again, it goes on where it was
+    └── Unexpected                6     a fault of surestart itself: no verdict on anything
 
 A finding, an error and a report entry read alike because they have the same four parts.
 """
@@ -17,6 +18,7 @@ EXIT_USAGE = 2
 EXIT_REFUSED = 3
 EXIT_CANNOT_TELL = 4
 EXIT_HALFWAY = 5
+EXIT_UNEXPECTED = 6
 EXIT_INTERRUPTED = 130
 
 
@@ -54,3 +56,7 @@ class CannotTell(SurestartError):
 
 class StoppedHalfway(SurestartError):
     exit_code = EXIT_HALFWAY
+
+
+class Unexpected(SurestartError):
+    exit_code = EXIT_UNEXPECTED

@@ -337,7 +337,7 @@ def test_inspect_writes_the_page_with_durations_from_a_file(tmp_path: Path, busy
         ["inspect", str(busy), "--sink", "none", "--html", str(out), "--progress", str(tmp_path / "progress.jsonl")]
     )
 
-    assert code in (1, 3)
+    assert code == 0
     assert "How long batches took: at most 2.08 s, batch 44." in read_page(out.read_text()).text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from surestart.commands.arguments import add_environment_arguments, add_job_wait
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
+from surestart.typed import word
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart apply")
     plan = plan or find_begun(spark, environment, args.plan)
     options = f" -e {environment.name} {given_options(args)}".rstrip()
-    command = f"surestart apply {shlex.quote(args.plan)}{options}"
+    command = f"surestart apply {word(args.plan)}{options}"
     chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
     done = apply_plan(spark, environment, chain, plan, confirming(args.confirm, command), say, stopping(args))
     certificate = done.certificate
@@ -65,8 +65,17 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(summarize_certificate(certificate))
     if plan.undo:
         sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
-    sys.stdout.write(f"Next: surestart {'status' if exact else 'verify'}{options}\n")
+    sys.stdout.write(f"Next: {_following(certificate, exact, given_options(args), options)}\n")
     return exit_code(certificate)
+
+
+def _following(certificate: Mapping[str, Any] | None, exact: bool, given: str, options: str) -> str:
+    """What mends the first fault that was counted; where a row could not be judged, `verify` names it."""
+    if certificate is None or exact or certificate.get("verdict") != "not exact":
+        return f"surestart {'status' if exact else 'verify'}{options}"
+    from surestart.report.certificate_text import next_command
+
+    return next_command(certificate, given)
 
 
 def exit_code(certificate: Mapping[str, Any] | None) -> int:
@@ -112,7 +121,7 @@ def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
             raise UsageError(
                 f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
                 meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=f"{command} --confirm {plan.target}",
+                next=f"{command} --confirm {word(plan.target)}",
                 code="NotConfirmed",
             )
         return typed
@@ -123,7 +132,7 @@ def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
 def stopping(args: argparse.Namespace) -> Stopping:
     from surestart.remedies.running import Stopping
 
-    return Stopping(limit_seconds=60.0 * args.job_wait)
+    return Stopping(limit_seconds=60.0 * args.job_wait, accept=tuple(args.accept))
 
 
 def say(line: str) -> None:

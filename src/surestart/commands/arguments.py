@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
 from surestart.pipelines import load_pipeline
 from surestart.stage import Pipeline, Stage
+from surestart.typed import surestart, word
 
 # Settings that people type often; a pipeline without one of them refuses it like any unknown setting.
 SHORT = {"source": "files or kafka", "bootstrap": "Kafka's host:port", "topic": "the topic"}
@@ -57,6 +59,13 @@ def add_job_wait(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help="how long cancelled runs of the stages' Databricks jobs are waited for (default 15)",
     )
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        choices=["OWNER_UNKNOWN"],
+        help="somebody has looked: the driver of which nothing is heard has ended (docs/gate.md)",
+    )
 
 
 def read_settings(args: argparse.Namespace) -> dict[str, str]:
@@ -87,7 +96,10 @@ def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, d
             next=f"surestart run --help  # settings of the pipeline {pipeline.name!r} are listed there",
         )
     name = args.env or os.environ.get("SURESTART_ENV") or "local"
-    return environment_from_settings(name, pipeline.name, settings), pipeline, settings
+    environment = environment_from_settings(name, pipeline.name, settings)
+    typed = [f"--set {word(f'{key}={value}')}" for key, value in settings.items() if key in pipeline.settings]
+    typed += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
+    return replace(environment, typed=" ".join(typed)), pipeline, settings
 
 
 def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> tuple[Stage, ...]:
@@ -99,7 +111,7 @@ def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> 
         raise UsageError(
             f"the pipeline {pipeline.name!r} has {names.count(doubled)} stages of the name {doubled!r}",
             meaning="They would share one checkpoint and overwrite each other's progress. Nothing was started.",
-            next=f"surestart status --pipeline {pipeline.name}  # once each Stage has a name of its own",
+            next=surestart("status", "--pipeline", pipeline.name, note="once each Stage has a name of its own"),
             code="CheckpointPathRefused",
         )
     if wanted == "all":

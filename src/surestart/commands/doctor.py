@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from surestart.commands.arguments import add_environment_arguments, choose_stage
 from surestart.diagnosis.finding import EXIT_CODES
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
+from surestart.typed import word
 
 if TYPE_CHECKING:
     from surestart.registry.run_record import RunRecord
@@ -22,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stage", nargs="?", default="all", help="a stage's name (default: all of them)")
     add_environment_arguments(parser)
     parser.add_argument(
-        "--spark", default="", metavar="LINE", help="the Spark that will start it (default: the one here)"
+        "--spark",
+        default="",
+        metavar="LINE",
+        help="what will start it, Spark 4.0 or a Databricks Runtime such as 15.4 (default: the Spark here)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/doctor.md)")
     parser.add_argument("--bundle", metavar="DIR", help="also write all evidence as one archive, secrets redacted")
@@ -35,12 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from surestart.commands.stage_answers import ask_stages
+    from surestart.diagnosis.inspection import read_line
     from surestart.report.stage_table import render_stages, verdict_of_all
 
     environment, pipeline, settings = read_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     options = given_options(args)
-    diagnoses = ask_stages(environment, stages, spark=args.spark, options=options)
+    diagnoses = ask_stages(environment, stages, spark=args.spark and read_line(args.spark).name, options=options)
     if args.json:
         from surestart.report.stages_json import stages_json
 
@@ -104,7 +108,7 @@ def _progress(environment: Environment, file: str | None) -> tuple[BatchFacts, .
 
 def given_options(args: argparse.Namespace) -> str:
     """What the next command needs beside the environment to speak of the same place."""
-    parts = [f"--root {shlex.quote(args.root)}"] if args.root else []
-    parts += [f"--set {shlex.quote(pair)}" for pair in args.set]
-    parts += [f"--pipeline {shlex.quote(args.pipeline)}"] if args.pipeline else []
+    parts = [f"--root {word(args.root)}"] if args.root else []
+    parts += [f"--set {word(pair)}" for pair in args.set]
+    parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
     return " ".join(parts)

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from surestart.diagnosis.explain import MAX_TEXT, explain
-from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, UsageError
+from surestart.diagnosis.explain import MAX_TEXT, Answer, explain
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, SurestartError, UsageError
 from surestart.report.explanation_text import explanation_object, explanation_text
+from surestart.typed import word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("error", nargs="*", help="an error class, a log line, or - for a text on standard input")
     parser.add_argument("--file", metavar="FILE", help="a file with a log or a traceback; its last 8 MB are read")
-    parser.add_argument("--stage", default="", help="the stage to name in the command")
+    parser.add_argument("--stage", default="", help="the stage it was met in: its source is looked at")
     parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
     parser.add_argument("--root", default="", help="the root to name in the command")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
+    parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+    parser.add_argument("--codes", action="store_true", help="every code of surestart's own, as docs/codes.md has them")
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.codes:
+        from surestart.report.codes_text import codes_text
+
+        sys.stdout.write(codes_text())
+        return EXIT_FINE
     answer = explain(_read_text(args), args.stage, args.env, _options(args))
+    if args.stage:
+        answer = _asked_at_the_stage(answer, args)
     if args.json:
         sys.stdout.write(json.dumps(explanation_object(answer), indent=2) + "\n")
     else:
@@ -33,9 +42,32 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_FINE if answer.known else EXIT_CANNOT_TELL
 
 
+def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
+    """With what the source of that stage says; the general answer where no such stage can be asked."""
+    from surestart.diagnosis.explain_stage import at_stage, is_about_a_source
+
+    if not is_about_a_source(answer):
+        return answer
+    from surestart.commands.arguments import choose_stages, read_environment
+    from surestart.commands.stage_answers import ask_stages
+    from surestart.diagnosis.commands import Commands
+
+    try:
+        environment, pipeline, settings = read_environment(args)
+        (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
+        if stage is None:
+            return answer
+        (diagnosis,) = ask_stages(environment, (stage,), options=_options(args))
+    except SurestartError as problem:
+        sys.stderr.write(f"{args.stage} was not asked: {problem.what}\n")
+        return answer
+    return at_stage(answer, diagnosis, Commands(stage.name, environment.name, _options(args)).run())
+
+
 def _options(args: argparse.Namespace) -> str:
-    parts = [f"--root {shlex.quote(args.root)}"] if args.root else []
-    return " ".join([*parts, *(f"--set {shlex.quote(pair)}" for pair in args.set)])
+    parts = [f"--root {word(args.root)}"] if args.root else []
+    parts += [f"--set {word(pair)}" for pair in args.set]
+    return " ".join([*parts, *([f"--pipeline {word(args.pipeline)}"] if args.pipeline else [])])
 
 
 def _read_text(args: argparse.Namespace) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from surestart.diagnosis.finding import EXIT_CODES
 from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES
+
+if TYPE_CHECKING:
+    from surestart.diagnosis.commands import Commands
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,11 +22,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SINK",
         help="where its rows go: the folder of a Delta table, or KIND:TARGET; `none` judges the checkpoint alone",
     )
+    said = parser.add_argument_group(
+        "said of the sinks", "what the evidence cannot settle; of one among several: --sink KIND+shared:TARGET"
+    )
+    alone = said.add_mutually_exclusive_group()
+    alone.add_argument(
+        "--shared", dest="said", action="append_const", const="shared", help="others write there as well"
+    )
+    alone.add_argument(
+        "--alone", dest="said", action="append_const", const="alone", help="only this query writes there"
+    )
+    said.add_argument(
+        "--new", dest="said", action="append_const", const="new", help="this query has never written there yet"
+    )
+    said.add_argument("--keys", metavar="A,B", help="the MERGE matches by these columns and adds to no value")
+    said.add_argument("--app-id", metavar="NAME", help="the function writes under the constant txnAppId NAME")
     parser.add_argument(
         "--spark",
         default=DEFAULT_LINE,
         metavar="LINE",
-        help=f"the Spark line that will start it, for the verdict: {', '.join(SPARK_LINES)} (default {DEFAULT_LINE})",
+        help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a Databricks Runtime such as 15.4 (default Spark "
+        f"{DEFAULT_LINE})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
@@ -32,10 +52,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
+def commands_of_its_stage(location: str) -> Commands | None:
+    """Those of the stage that ran in it last, by the run history of the root that it lies in; None: it is somebody
+    else's, and no command but this one knows of it."""
+    from pathlib import Path
+
+    root = Path(location).absolute().parent.parent
+    if "://" in location or not (root / "tables" / "surestart_runs").is_dir():
+        return None
+    from surestart.diagnosis.commands import Commands
+    from surestart.environment import environment_from_settings
+    from surestart.errors import SurestartError
+    from surestart.gate.describe_run import options_of
+    from surestart.registry.checkpoint_place import checkpoint_place
+    from surestart.registry.read_runs import read_runs
+
+    place = checkpoint_place(str(Path(location).absolute()))
+    try:
+        runs = read_runs(environment_from_settings("local", "any", {"root": str(root)}, environ={}))
+        ours = [run for run in runs if run.place == place]
+        if not ours:
+            return None
+        last = max(ours, key=lambda run: run.started_at)
+        found = environment_from_settings(last.environment, last.pipeline, {"root": str(root)}, environ={})
+    except SurestartError:
+        return None
+    return Commands(last.stage, last.environment, options_of(found))
+
+
 def run(args: argparse.Namespace) -> int:
     from surestart.diagnosis.inspection import inspect_checkpoint
+    from surestart.diagnosis.sink_names import with_said
 
-    inspection = inspect_checkpoint(args.path, sinks=tuple(args.sink), spark=args.spark)
+    said = [
+        *(args.said or ()),
+        *([f"keys={args.keys}"] if args.keys else ()),
+        *([f"app-id={args.app_id}"] if args.app_id else ()),
+    ]
+    sinks = tuple(with_said(name, said) for name in args.sink)
+    inspection = inspect_checkpoint(args.path, sinks=sinks, spark=args.spark, commands=commands_of_its_stage(args.path))
     if args.html:
         from surestart.report.html import render, write_page
         from surestart.report.progress_history import read_progress_file

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.errors import EXIT_FINDINGS, EXIT_FINE, CannotTell
+from surestart.typed import word
 
 if TYPE_CHECKING:
     from surestart.local.kafka_detached import Detached
@@ -63,10 +64,12 @@ def _show(args: argparse.Namespace, state: str, bootstrap: str, pid: int) -> int
     elif state == "running":
         sys.stdout.write(f"{bootstrap}\n")
         sys.stderr.write(
-            f"kafka: running, pid {pid}, topics in {folder}\nNext: surestart kafka stop --dir {args.dir}\n"
+            f"kafka: running, pid {pid}, topics in {folder}\nNext: surestart kafka stop --dir {word(args.dir)}\n"
         )
     else:
-        sys.stderr.write(f"kafka: not running, topics in {folder}\nNext: surestart kafka start --dir {args.dir}\n")
+        sys.stderr.write(
+            f"kafka: not running, topics in {folder}\nNext: surestart kafka start --dir {word(args.dir)}\n"
+        )
     return EXIT_FINE
 
 

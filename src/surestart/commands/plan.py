@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from surestart.commands.doctor import given_options
 from surestart.diagnosis.finding import EXIT_CODES, Verdict
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
+from surestart.typed import at, surestart, typed, word
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "a remedy is for one stage; those below it follow",
             meaning="Nothing was planned.",
-            next=f"surestart plan {args.remedy} {stages[0].name} {_place(args)} -o plan.json",
+            next=_again(args, args.remedy, stages[0].name),
         )
     check_output(args.output)
     check_output(args.html)
@@ -132,19 +132,20 @@ def check_options(args: argparse.Namespace) -> None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is for {' and '.join(remedies)}, not for {args.remedy}",
                 meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
-                next=f"surestart plan {args.remedy} {args.stage} {_place(args)} -o plan.json",
+                next=_again(args, args.remedy, args.stage),
             )
     begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
     if len([one for one in begins if one is not None]) > 1:
         raise UsageError(
             "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
-            next=f"surestart plan replay {args.stage} --from-batch 0 {_place(args)} -o plan.json",
+            next=_again(args, "replay", args.stage, "--from-batch", 0),
         )
 
 
-def _place(args: argparse.Namespace) -> str:
-    return f"-e {args.env or os.environ.get('SURESTART_ENV') or 'local'} {given_options(args)}".rstrip()
+def _again(args: argparse.Namespace, remedy: str, stage: str, *begin: object) -> str:
+    place = at(args.env or os.environ.get("SURESTART_ENV") or "local", given_options(args))
+    return surestart("plan", remedy, stage, *begin, "-o", "plan.json", place=place)
 
 
 def typed_options(args: argparse.Namespace) -> str:
@@ -155,7 +156,7 @@ def typed_options(args: argparse.Namespace) -> str:
         if name == "accept_loss" or value is None or value is False or value == []:
             continue
         values = value if isinstance(value, list) else [value]
-        words += [option] if value is True else [f"{option} {shlex.quote(str(one))}" for one in values]
+        words += [option] if value is True else [f"{option} {word(str(one))}" for one in values]
     return " ".join(words)
 
 
@@ -239,7 +240,7 @@ def check_output(path: str | None) -> None:
         raise UsageError(
             f"{path}: its folder does not exist",
             meaning="The plan could not be kept. Nothing was planned.",
-            next=f"mkdir -p {Path(path).parent}",
+            next=typed("mkdir", "-p", Path(path).parent),
         )
 
 
@@ -268,7 +269,7 @@ def next_command(plan: Plan, args: argparse.Namespace, environment: Environment)
     if not plan.steps:
         return f"surestart run {plan.stage}{options}"
     if args.output:
-        return f"surestart apply {args.output}{options}"
+        return f"surestart apply {word(args.output)}{options}"
     loss = f" --accept-loss {plan.accepted_loss}" if plan.accepted_loss else ""
     given = f" {plan.options}" if plan.options else ""
     return f"surestart plan {plan.remedy} {plan.stage}{given}{loss}{options} -o plan.json  # the same, kept"

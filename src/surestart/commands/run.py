@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, SurestartError, UsageError
+from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_UNEXPECTED, SurestartError, UsageError
 from surestart.pipelines import load_pipeline
 from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
 from surestart.report.run_table import run_table
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from surestart.runner import StageRun
@@ -76,6 +77,12 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         log.interrupted()
         return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - as in the command line's main, and as an object like the others
+        from surestart.unexpected import explained, traceback_of
+
+        said = explained(error, args.typed)
+        log.error(said, traceback_of(error) if said.exit_code == EXIT_UNEXPECTED else "")
+        return said.exit_code
 
 
 def _run(args: argparse.Namespace, lines: JsonLog | ProgressLines) -> int:
@@ -131,9 +138,9 @@ def check_writable(environment: Environment) -> None:
     """Raises before anything is started when there is no room for tables or checkpoints."""
     if not environment.root:
         return
-    for place, held, option in (
-        (environment.root, "Tables", "--root "),
-        (environment.checkpoint_root, "Checkpoints", "--set checkpoint_root="),
+    for place, held, setting in (
+        (environment.root, "Tables", "root"),
+        (environment.checkpoint_root, "Checkpoints", "checkpoint_root"),
     ):
         if "://" in place:
             continue
@@ -144,7 +151,7 @@ def check_writable(environment: Environment) -> None:
             raise UsageError(
                 f"{place} cannot be written: {folder} is {'read-only' if folder.is_dir() else 'not a folder'}",
                 meaning=f"{held} cannot be kept there. Nothing was started.",
-                next=f"surestart run all {option}/a/folder/you/may/write",
+                next=surestart("run", "all", "--set", f"{setting}=/a/folder/you/may/write"),
             )
 
 

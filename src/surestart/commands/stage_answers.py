@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from surestart.diagnosis.ask_stages import ask_stage
@@ -49,18 +50,17 @@ def _ask(
     options: str,
     session: SparkSession | None,
 ) -> Diagnosis:
-    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_sources_by_session
+    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_source_by_session
 
     declaration = stage.declare(environment)
     hidden_sinks = [one for one in declaration.sinks if not one.path]
-    hidden_sources = [one for one in declaration.sources if not one.path]
     own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment.name)]
     diagnosis = ask_stage(
         environment,
         stage,
         spark=spark,
         sinks=read_sinks_by_session(session, hidden_sinks) if session is not None else None,
-        sources=read_sources_by_session(session, hidden_sources) if session is not None else None,
+        ask_delta=partial(read_source_by_session, session) if session is not None else None,
         history=[run.as_dict() for run in own if run.last_batch is not None],
         recorded_topic_id=read_topic_id(own, declaration),
         options=options,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from surestart.commands.apply import build_stages, confirming, find_begun, say, 
 from surestart.commands.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.commands.doctor import given_options
 from surestart.errors import EXIT_FINE
+from surestart.typed import word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     spark = session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
     options = f" -e {environment.name} {given_options(args)}".rstrip()
-    command = f"surestart undo {shlex.quote(args.plan)}{options}"
+    command = f"surestart undo {word(args.plan)}{options}"
     chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
     confirm = confirming(args.confirm, command)
     undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))

@@ -13,6 +13,7 @@ from typing import Any
 
 from surestart.report.inert import inert
 from surestart.report.labelled import labelled
+from surestart.typed import at, surestart
 
 FEW = 20
 _SHOWN_GAPS = 5
@@ -44,16 +45,15 @@ def summarize_certificate(body: Mapping[str, Any]) -> str:
 
 
 def next_command(body: Mapping[str, Any], options: str = "") -> str:
-    environment = f"-e {body['environment']} {options}".rstrip()
+    place = at(body["environment"], options)
     for stage in body["stages"]:
-        name = inert(stage["stage"])
-        if _can_be_filled(stage):
-            return f"surestart plan backfill {name} {environment}"
+        if _can_be_filled(stage) and not _is_below(stage, body["stages"]):
+            return surestart("plan", "backfill", stage["stage"], place=f"{place} -o plan.json")
         if any(stage["counts"][fault] for fault in _FAULTS):
-            return f"surestart plan reset {name} {environment}"
+            return surestart("plan", "reset", stage["stage"], place=f"{place} -o plan.json")
     if body["verdict"] == "exact" and any(stage["counts"]["pending"] for stage in body["stages"]):
-        return f"surestart run all {environment}"
-    return f"surestart {'status' if body['verdict'] == 'exact' else 'doctor'} {environment}"
+        return surestart("run", "all", place=place)
+    return surestart("status" if body["verdict"] == "exact" else "doctor", place=place)
 
 
 def _can_be_filled(stage: Mapping[str, Any]) -> bool:
@@ -63,6 +63,14 @@ def _can_be_filled(stage: Mapping[str, Any]) -> bool:
         return bool(counts["lost"])
     others = any(counts[fault] for fault in _FAULTS if fault not in ("lost", "wrong"))
     return bool(stage["gaps"]) and not others
+
+
+def _is_below(stage: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> bool:
+    """The rows that are lost here are in the output below: it would read them again, and have them twice."""
+    return any(
+        other["kind"] == "positions" and other["input"] in stage["outputs"] and other["counts"]["from_nowhere"]
+        for other in stages
+    )
 
 
 def _stage(stage: Mapping[str, Any]) -> Iterator[str]:

@@ -42,7 +42,15 @@ def sinks_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
     for index, answer in enumerate(shown):
         title = f"{answer.sink.kind} {answer.sink.target}" + (f", step {answer.sink.step}" if answer.sink.step else "")
         parts.append(tag(f"h{level + 1}", None, text(title, 160)))
-        parts.append(tag("p", None, word(answer.acceptance.value), ": ", text(answer.detail, limits.text)))
+        parts.append(
+            tag(
+                "p",
+                None,
+                word(answer.acceptance.value),
+                f" ({answer.word.lower()}): " if answer.word.lower() != answer.acceptance.value else ": ",
+                text(answer.detail, limits.text),
+            )
+        )
         parts.append(_ledger(report, answer, f"{prefix}sink-{index}-", limits))
     if len(inspection.sinks) > len(shown):
         parts.append(

@@ -12,6 +12,7 @@ from surestart.checkpoint.snapshot import Checkpoint, Source
 from surestart.diagnosis.finding import Finding
 from surestart.diagnosis.inspection import Inspection
 from surestart.report.inert import inert
+from surestart.report.text import COMMAND_LIMIT
 
 SCHEMA_VERSION = 1
 TEXT_LIMIT = 600
@@ -97,10 +98,15 @@ def bounded(value: Any, depth: int = 0) -> Any:
     if depth > 8:
         return inert(repr(value), TEXT_LIMIT)
     if isinstance(value, Mapping):
-        return {inert(key, TEXT_LIMIT): bounded(item, depth + 1) for key, item in list(value.items())[:ITEM_LIMIT]}
+        return {inert(key, TEXT_LIMIT): _item(key, item, depth) for key, item in list(value.items())[:ITEM_LIMIT]}
     if isinstance(value, list | tuple):
         return [bounded(item, depth + 1) for item in value[:ITEM_LIMIT]]
     return value
+
+
+def _item(key: object, item: Any, depth: int) -> Any:
+    """A command that is cut is another command."""
+    return inert(item, COMMAND_LIMIT) if key == "next" and isinstance(item, str) else bounded(item, depth + 1)
 
 
 def _source(index: int, source: Source, checkpoint: Checkpoint) -> dict[str, Any]:

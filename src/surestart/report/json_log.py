@@ -57,13 +57,13 @@ class JsonLog:
         """Something that the run itself does not fail of."""
         self._message("warning", warning)
 
-    def error(self, error: SurestartError) -> None:
-        self._message("error", error)
+    def error(self, error: SurestartError, traceback: str = "") -> None:
+        self._message("error", error, traceback)
 
     def interrupted(self) -> None:
         self._write("interrupted", text="Nothing is lost: run the same command again and it goes on where it was.")
 
-    def _message(self, event: str, error: SurestartError) -> None:
+    def _message(self, event: str, error: SurestartError, traceback: str = "") -> None:
         self._write(
             event,
             code=error.code,
@@ -72,6 +72,7 @@ class JsonLog:
             meaning=error.meaning,
             next=error.next,
             do_not=error.do_not,
+            traceback=traceback,
         )
 
     def clear(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from surestart.checkpoint.positions import Position, read_position
 from surestart.errors import UsageError
+from surestart.typed import in_the_code
 
 TEXT_LIMIT = 64 << 20
 _OBJECT_LIMIT = 1 << 20
@@ -89,7 +90,7 @@ def read_progress_file(path: str) -> tuple[BatchFacts, ...]:
         raise UsageError(
             f"{path} reports no batch",
             meaning='It holds no object with "batchId", as Spark reports progress.',
-            next="in the notebook or application: print(query.lastProgress.json)   # one line per batch",
+            next=in_the_code("print(query.lastProgress.json), one line for each batch"),
         )
     return found
 

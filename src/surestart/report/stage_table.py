@@ -77,6 +77,9 @@ def _sink(diagnosis: Diagnosis) -> str:
     said = diagnosis.acceptance.value
     if diagnosis.acceptance is not Acceptance.ACCEPTS:
         return said.upper()
+    lacking = next((sink.word for sink in diagnosis.sinks if sink.word != said.upper()), "")
+    if lacking:
+        return lacking
     return f"{said}, replay known" if any(sink.replay_recognised for sink in diagnosis.sinks) else said
 
 

@@ -1,4 +1,7 @@
-"""An inspection as plain text of at most 80 columns: the verdict first, then what leads to it, then the findings."""
+"""An inspection as plain text of at most 80 columns: the verdict first, then what leads to it, then the findings.
+
+Only commands are longer: broken into two lines they would be two commands.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from surestart.report.inert import inert
 WIDTH = 80
 LABEL = 14
 VALUE_LIMIT = 400
+# A command is never cut: this is more than the longest path and its options.
+COMMAND_LIMIT = 20_000
 FINDINGS_SHOWN = 30
 
 _HEADLINES = {
@@ -60,7 +65,7 @@ def _other_lines(inspection: Inspection) -> Iterator[str]:
 def _sink(inspection: Inspection) -> str:
     if not inspection.sinks:
         return "not asked: --sink PATH_OF_THE_TABLE tells whether it accepts the next batch"
-    said = [f"{answer.acceptance.value.upper()}: {answer.sink.target} {answer.detail}" for answer in inspection.sinks]
+    said = [f"{answer.word}: {answer.sink.target} {answer.detail}" for answer in inspection.sinks]
     return "; ".join(said)
 
 
@@ -145,12 +150,12 @@ def _bytes(size: int) -> str:
 
 
 def render_finding(finding: Finding) -> Iterator[str]:
-    """Four parts, as in every message: what, meaning, next, do not."""
+    """Four parts, as in every message: what, meaning, next, do not. The command stands on a line of its own, whole."""
     mark = "INFO" if finding.severity is Severity.INFO else finding.severity.value.upper()
     yield f"{mark}  {finding.code}"
     yield from _wrap(finding.evidence, "  ")
     yield from _wrap(f"Meaning: {finding.meaning}", "  ")
-    yield from _wrap(f"Next: {finding.next}", "  ")
+    yield f"  Next: {inert(finding.next, COMMAND_LIMIT)}"
     if finding.do_not:
         yield from _wrap(f"Do not: {finding.do_not}", "  ")
     yield ""

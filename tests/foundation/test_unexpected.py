@@ -1,0 +1,161 @@
+"""What nobody foresaw has a code of its own, four parts and no traceback; what is not installed says how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import surestart.commands.explain
+import surestart.commands.run
+from surestart import job
+from surestart.cli import VERBS, build_parser, main
+from surestart.registry.process_facts import JOB_RUN
+
+SOURCES = Path(__file__).parents[2] / "src"
+PIPELINE = "sensor_pipeline.stages:PIPELINE"
+DATABASE = "postgresql://reader@127.0.0.1:1/none"
+
+
+def bare(*arguments: str, home: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a Python without any package, as `pip install surestart` alone leaves it."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(SOURCES), **variables}
+    # -S: no site-packages.
+    command = [sys.executable, "-S", "-m", "surestart", *arguments]
+    return subprocess.run(command, env=environ, cwd=home, capture_output=True, text=True, check=False, timeout=60)
+
+
+COMMANDS = {
+    "run": ("run", "all"),
+    "status": ("status",),
+    "doctor": ("doctor",),
+    "doctor, Kafka": ("doctor", "--source", "kafka", "--bootstrap", "127.0.0.1:1", "--topic", "readings"),
+    "history": ("history",),
+    "plan": ("plan", "reset", "raw-ingest"),
+    "plan replay": ("plan", "replay", "raw-ingest", "--from-output", "-o", "plan.json"),
+    "plan backfill": ("plan", "backfill", "raw-ingest"),
+    "verify": ("verify",),
+    "verify, tables": ("verify", "--no-source"),
+    "undo": ("undo", "0123456789ab"),
+    "prune": ("prune",),
+    "kafka": ("kafka", "start"),
+    "inspect": ("inspect", "."),
+    "inspect, S3": ("inspect", "s3://bucket/checkpoint"),
+    "inspect, Azure": ("inspect", "abfss://c@account.dfs.core.windows.net/checkpoint"),
+    "inspect, Google": ("inspect", "gs://bucket/checkpoint"),
+    "inspect, volume": ("inspect", "/Volumes/a/b/c"),
+    "inspect, ledger": ("inspect", ".", "--sink", "postgres:public.gold"),
+    "explain": ("explain", "java.lang.IllegalStateException: batch 1 doesn't exist"),
+}
+# What a missing package leaves without an answer.
+NEED = {
+    "run": "pyspark",
+    "plan": "pyspark",
+    "plan replay": "pyspark",
+    "plan backfill": "pyspark",
+    "verify": "pyspark",
+    "verify, tables": "pyspark",
+    "undo": "pyspark",
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_without_any_package(name: str, tmp_path: Path) -> None:
+    arguments = COMMANDS[name]
+    takes_place = any("--root" in action.option_strings for action in verb_options(arguments[0]))
+    place = ("--root", str(tmp_path / "root"), "--pipeline", PIPELINE) if takes_place else ()
+    done = bare(*arguments, *place, home=tmp_path, SURESTART_POSTGRES_URL=DATABASE)
+
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode != 6, done.stderr
+    if name in NEED:
+        assert done.returncode == 2, done.stderr
+        assert f"{NEED[name]} is not installed in this environment" in done.stderr
+        assert f"Next: {sys.executable} -m pip install 'surestart[local]'" in done.stderr
+    assert not (tmp_path / "root").exists()
+
+
+def verb_options(verb: str) -> list:
+    (commands,) = [action for action in build_parser(verb)._actions if action.dest == "verb"]
+    return commands.choices[verb]._actions
+
+
+def test_all_verbs_are_among_them() -> None:
+    # apply needs a plan's file, which only pyspark can make.
+    assert {arguments[0] for arguments in COMMANDS.values()} == set(VERBS) - {"apply"}
+
+
+def boom(args: object) -> int:
+    raise KeyError("7; password=hunter22")
+
+
+def test_an_unexpected_error_has_its_own_code_and_four_parts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(surestart.commands.explain, "run", boom)
+
+    assert main(["explain", "it's broken"]) == 6
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["UnexpectedError", "Meaning", "Next", "Do not"]
+    assert lines[0].startswith("UnexpectedError: KeyError in ")
+    assert "hunter22" not in lines[0]
+    assert lines[2] == """Next: surestart --traceback explain 'it'"'"'s broken'"""
+
+    assert main(["--traceback", "explain", "it's broken"]) == 6
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert "hunter22" not in shown
+    assert shown.splitlines()[-2] == lines[2]
+
+
+def test_a_job_fails_with_it_and_its_log_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(surestart.commands.explain, "run", boom)
+    # A job's program sets it for its process; here that is the process of the tests that follow.
+    monkeypatch.setenv(JOB_RUN, "")
+    with pytest.raises(SystemExit) as ended:
+        job.main(["explain", "x", "--job-run-id=7"])
+    assert ended.value.code == 6
+    assert capsys.readouterr().err.startswith("Traceback")
+
+    def late(args: object, lines: object) -> int:
+        raise KeyError("7")
+
+    monkeypatch.setattr(surestart.commands.run, "_run", late)
+    with pytest.raises(SystemExit) as ended:
+        job.main(["run", "all", "--log=json"])
+    assert ended.value.code == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    said = json.loads(line)
+    assert (said["event"], said["code"], said["exit_code"]) == ("error", "UnexpectedError", 6)
+    assert "in late" in said["traceback"]
+
+
+def test_memory_that_is_not_there_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(args: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(surestart.commands.explain, "run", full)
+    assert main(["explain", "x"]) == 4
+    assert capsys.readouterr().err.startswith("MemoryUsedUp: ")
+
+
+def test_names_that_no_terminal_can_show(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xe2"))
+    (odd / "offsets").mkdir(parents=True)
+    for encoding in ("ascii", "utf-8"):
+        done = subprocess.run(
+            [sys.executable, "-m", "surestart", "inspect", odd, "--sink", "none"],
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode in (1, 3, 4), done.stderr
+        assert b"Traceback" not in done.stderr
