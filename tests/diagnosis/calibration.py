@@ -65,7 +65,8 @@ class Case:
 
 def predict(case: Path, kind: str, spark: str) -> Prediction:
     """From the files alone, before the start: the doctor's whole judgement, sink included."""
-    table = SinkDeclaration("delta-builtin", "table", path=str(case / "table"))
+    # Nobody else writes there, so that output of another query id is this query's own.
+    table = SinkDeclaration("delta-builtin", "table", path=str(case / "table"), shared=False)
     declaration = StageDeclaration(
         stage="raw-ingest",
         query="sensor-raw-ingest",

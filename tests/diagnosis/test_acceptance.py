@@ -21,6 +21,7 @@ from surestart.diagnosis.sink_evidence import (
     evidence_from_ledger,
     sink_missing,
     sink_unreadable,
+    sink_without_record,
 )
 from tests.diagnosis.stage_values import (
     APPEND,
@@ -100,11 +101,37 @@ def test_a_table_behind_the_checkpoint_has_a_gap() -> None:
     assert "2 batches (3..4)" in answer.findings[0].meaning
 
 
+def test_a_control_batch_between_the_two_is_no_gap() -> None:
+    """Databricks plans batches that repartition the state: they bring no row, and no sink may know them."""
+
+    def judge(control: frozenset[int]) -> SinkAcceptance:
+        after = NextBatch(6, QUERY_ID, control=control)
+        (answer,) = diagnose_acceptance(stage(APPEND), after, {APPEND.target: table({QUERY_ID: 4})}, NOW, "prod")
+        return answer
+
+    assert codes(judge(frozenset())) == ("SINK_BEHIND_CHECKPOINT",)
+    assert codes(judge(frozenset({5}))) == ()
+
+
 def test_a_new_identity_over_output_that_was_kept_duplicates() -> None:
-    answer = ask(table({FORMER_ID: 7}, has_rows=True), 0, query_id=None)
+    marked = table(commits=(batch_commit(1, 7, FORMER_ID),), has_rows=True)
+    answer = ask(marked, 0, query_id=None)
 
     assert (answer.acceptance, codes(answer)) == (DUPLICATES, ("SINK_OUTPUT_NOT_CLEARED",))
     assert "8 batches" in answer.findings[0].evidence
+
+
+def test_rows_of_a_query_id_that_nothing_names_are_anothers_or_its_own_until_somebody_says() -> None:
+    unnamed = table({FORMER_ID: 7}, has_rows=True)
+
+    def asked(**said: object) -> Acceptance:
+        return ask(unnamed, 0, query_id=None, sink=replace(APPEND, **said)).acceptance  # type: ignore[arg-type]
+
+    assert asked() is CANNOT_TELL
+    # Others write there too: whether this query has, is not said by that.
+    assert asked(shared=True) is CANNOT_TELL
+    assert asked(shared=False) is DUPLICATES
+    assert asked(new=True) is ACCEPTS
 
 
 def test_a_new_identity_over_an_emptied_table_is_accepted() -> None:
@@ -124,7 +151,8 @@ def test_a_keyed_merge_takes_everything_again_without_doubling_and_says_so() -> 
 def test_a_start_from_the_beginning_is_no_explicit_start(position: str) -> None:
     source = SourceDeclaration("kafka", "orders", options=(("startingOffsets", position),))
 
-    assert ask(table({FORMER_ID: 7}, has_rows=True), 0, query_id=None, source=source).acceptance is DUPLICATES
+    marked = table(commits=(batch_commit(1, 7, FORMER_ID),), has_rows=True)
+    assert ask(marked, 0, query_id=None, source=source).acceptance is DUPLICATES
 
 
 def test_an_explicit_start_position_over_old_output_cannot_be_judged() -> None:
@@ -341,12 +369,14 @@ def test_a_constant_identity_skips_after_a_reset_and_is_judged_by_the_highest_ba
     assert codes(ask(table({}), 5, sink=CONSTANT)) == ("SINK_CONSTANT_IDENTITY_UNKNOWN",)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jdbc", "foreach"])
-def test_a_replay_into_a_sink_without_a_record_cannot_be_judged(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["kafka", "jdbc", "foreach"])
+def test_a_sink_without_a_record_cannot_be_judged(kind: str) -> None:
     sink = SinkDeclaration(kind, "/t", "/t", identity="none")
 
-    assert codes(ask(table(), 4, replayed=True, sink=sink)) == ("SINK_REPLAY_UNRECOGNISABLE",)
-    assert ask(table(), 5, sink=sink).acceptance is ACCEPTS
+    assert codes(ask(sink_without_record(), 4, replayed=True, sink=sink)) == ("SINK_REPLAY_UNRECOGNISABLE",)
+    assert codes(ask(sink_without_record(), 5, sink=sink)) == ("SINK_NOT_ASKED",)
+    assert codes(ask(sink_without_record(), 0, sink=sink)) == ("SINK_FRESH_START_UNCLEAR",)
+    assert ask(sink_without_record(), 0, sink=replace(sink, new=True)).acceptance is ACCEPTS
 
 
 def test_a_catalog_managed_tables_files_tell_only_a_lower_bound() -> None:

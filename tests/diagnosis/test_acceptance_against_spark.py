@@ -291,7 +291,7 @@ def ask(run: Run, identity: str = "query-id", kind: str = "delta-builtin") -> Si
         query="sensor-ingest",
         checkpoint=str(run.checkpoint),
         sources=(SourceDeclaration("files", str(run.landing)),),
-        sinks=(SinkDeclaration(kind, str(run.table), str(run.table), identity=identity),),
+        sinks=(SinkDeclaration(kind, str(run.table), str(run.table), identity=identity, shared=False),),
     )
     next_batch = next_batch_of(read_checkpoint(str(run.checkpoint)))
     assert isinstance(next_batch, NextBatch)

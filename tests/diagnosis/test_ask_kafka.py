@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.ask_kafka import ask_kafka, read_offsets
+from surestart.diagnosis.ask_stages import ask_stage
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Severity
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import CannotTell
+from surestart.pipelines import load_pipeline
+from surestart.sources import kafka_evidence
 from surestart.sources.kafka import KafkaSource
+from tests.diagnosis.environment_by_hand import lay_out
 from tests.diagnosis.stage_values import NOW, write_checkpoint
 
 
@@ -29,3 +40,45 @@ def test_an_unreachable_cluster_is_cannot_tell(tmp_path: Path) -> None:
     assert [finding.severity for finding in found] == [Severity.CANNOT_TELL]
     assert read_offsets(checkpoint, "orders") == {0: 5, 1: 7}
     assert read_offsets(checkpoint, "another") == {}
+
+
+@dataclass(frozen=True)
+class OwnKafka:
+    """A Kafka source of the user's own: of the same kind, and of a class that nobody here knows how to ask."""
+
+    def declare(self, environment: Environment) -> SourceDeclaration:
+        return SourceDeclaration("kafka", "orders")
+
+    def read_stream(self, spark: Any, environment: Environment) -> Any:
+        raise NotImplementedError
+
+    def read_batch(self, spark: Any, environment: Environment) -> Any:
+        raise NotImplementedError
+
+
+def test_a_kafka_source_of_ones_own_class_is_not_fine_because_nobody_asked_it(tmp_path: Path) -> None:
+    environment = environment_from_settings("local", "sensor", {"root": str(lay_out(tmp_path))}, environ={})
+    (ingest, *_) = load_pipeline("sensor").build_stages({})
+
+    found = ask_stage(environment, replace(ingest, source=OwnKafka()), now=NOW)
+
+    assert ("SOURCE_NOT_READ", Severity.CANNOT_TELL) in {(one.code, one.severity) for one in found.findings}
+
+
+def test_a_cluster_that_leaves_out_what_was_asked_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cluster:
+        def __init__(self, *place: object) -> None: ...
+
+        def describe_topic(self, topic: str) -> Any:
+            return SimpleNamespace(topic_id="id", partitions=[SimpleNamespace(id=0), SimpleNamespace(id=1)])
+
+        def list_offsets(self, topic: str, numbers: object, which: str, committed: bool = False) -> dict[int, int]:
+            return {0: 5}
+
+        def describe_configs(self, topic: str) -> dict[str, str]:
+            return {}
+
+    monkeypatch.setattr(kafka_evidence, "KafkaAdmin", Cluster)
+
+    with pytest.raises(CannotTell, match="without the offsets of partition 1, retention"):
+        kafka_evidence.read_kafka_evidence("broker:9092", "orders")

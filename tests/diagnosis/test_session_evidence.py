@@ -14,10 +14,10 @@ from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.deltalog import read_delta_log
 from surestart.diagnosis.acceptance import NextBatch, diagnose_acceptance
 from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.delta_source_findings import find_delta_source
 from surestart.diagnosis.finding import Acceptance
-from surestart.diagnosis.session_evidence import read_sinks_by_session, read_sources_by_session, table_sql
+from surestart.diagnosis.session_evidence import read_sinks_by_session, read_source_by_session, table_sql
 from surestart.diagnosis.source_evidence import Span, read_delta_source
-from surestart.diagnosis.source_findings import find_delta_source
 from tests.deltalog.make_tables import APP_ID, ARCHIVE, BATCHES
 from tests.diagnosis.stage_values import NOW, stage
 
@@ -50,12 +50,11 @@ def test_the_session_answers_for_a_sink_as_its_files_do(
 def test_the_session_answers_for_a_source_as_its_files_do(spark: SparkSession, table: str) -> None:
     source = SourceDeclaration("delta", table, table)
     table_id = read_delta_log(table).table_id
-    by_session = read_sources_by_session(spark, [source])[table]
-
     for version in (1, 6, 7, 8, 9, 20):
         position = DeltaPosition(table_id, version, -1, False)
         span = Span(Source("0", "delta", None, position), replayed=False)
         from_files = find_delta_source(source, span, read_delta_source(table, position), Commands("s"), 0)
+        by_session = read_source_by_session(spark, source, version)
         asked = find_delta_source(source, span, by_session, Commands("s"), 0)
         assert [finding.code for finding in asked] == [finding.code for finding in from_files], version
 
@@ -64,10 +63,10 @@ def test_a_table_that_is_not_there_is_missing_and_not_unreadable(spark: SparkSes
     path = str(tmp_path / "nowhere")
 
     sinks = read_sinks_by_session(spark, [SinkDeclaration("delta-append", path, path)])
-    sources = read_sources_by_session(spark, [SourceDeclaration("delta", "no_such_table")])
+    source = read_source_by_session(spark, SourceDeclaration("delta", "no_such_table"), None)
 
     assert not sinks[path].exists
-    assert not sources["no_such_table"].exists
+    assert not source.exists
 
 
 def test_names_are_quoted_part_by_part() -> None:

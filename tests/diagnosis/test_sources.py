@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,23 @@ from surestart.checkpoint.positions import DeltaPosition, FilesPosition
 from surestart.checkpoint.snapshot import Source, read_checkpoint
 from surestart.checkpoint.storage import open_storage
 from surestart.declaration import SourceDeclaration
+from surestart.deltalog import Commit
+from surestart.deltalog.commit import FileChanges
 from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.delta_source_findings import find_delta_source
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.kafka_expiry import find_kafka_expiry
-from surestart.diagnosis.resampling import confirm_by_resampling
-from surestart.diagnosis.source_evidence import Span, read_delta_source, read_file_source, read_listed_paths
-from surestart.diagnosis.source_findings import find_delta_source, find_file_source
+from surestart.diagnosis.resampling import Sample, confirm_by_resampling
+from surestart.diagnosis.schema_change import changed_columns
+from surestart.diagnosis.source_evidence import (
+    DeltaSourceEvidence,
+    Span,
+    read_delta_source,
+    read_file_source,
+    read_listed_paths,
+)
+from surestart.diagnosis.source_findings import find_file_source
+from surestart.diagnosis.unread_commits import Passed, Reading
 from tests.deltalog.handmade import SCHEMA, add, commit_file, create, info, remove, write_commit, write_table
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 
@@ -35,11 +47,12 @@ def judge(
     initial: bool = False,
     options: tuple[tuple[str, str], ...] = (),
     now: int = COMMITTED_AT + DAY,
+    reading: Reading | None = None,
 ) -> tuple[Finding, ...]:
     position = DeltaPosition(table_id, version, index, initial)
     span = Span(Source("0", "delta", None, position), replayed=False)
     source = SourceDeclaration("delta", str(table), str(table), options)
-    return find_delta_source(source, span, read_delta_source(str(table), position), COMMANDS, now)
+    return find_delta_source(source, span, read_delta_source(str(table), position), COMMANDS, now, reading)
 
 
 def codes(findings: tuple[Finding, ...]) -> tuple[str, ...]:
@@ -94,7 +107,7 @@ def test_history_that_was_cleaned_up_before_it_was_read_is_refused_and_counted(t
 
     assert codes(found) == ("SOURCE_HISTORY_GONE",)
     assert "commits are gone" in found[0].evidence
-    assert found[0].next == "surestart plan backfill ingest -e prod -o plan.json"
+    assert found[0].next == "surestart plan replay ingest -e prod --from-output -o plan.json"
 
 
 def commit_table_id(table: Path) -> str:
@@ -113,7 +126,7 @@ def test_an_unread_commit_that_rewrote_rows_stops_the_stream(tmp_path: Path) -> 
     found = judge(rewritten(tmp_path), 3)
 
     assert codes(found) == ("SOURCE_REWRITTEN",)
-    assert "version 4 (MERGE)" in found[0].evidence
+    assert "version 4 (MERGE, 2023-11-14 22:13 UTC)" in found[0].evidence
 
 
 def test_a_commit_that_was_read_already_stops_nothing(tmp_path: Path) -> None:
@@ -152,6 +165,109 @@ def test_compaction_stops_nothing(tmp_path: Path) -> None:
     write_commit(table, 4, info("OPTIMIZE"), remove("f1.parquet", dataChange=False), add("g", dataChange=False))
 
     assert judge(table, 3) == ()
+
+
+def test_a_restore_that_brings_rows_back_is_refused_where_their_removal_was_met(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("DELETE"), remove("f1.parquet"))
+    write_commit(table, 5, info("RESTORE"), add("f1.parquet"))
+    ignores = (("ignoreDeletes", "true"),)
+
+    assert codes(judge(table, 3)) == ("SOURCE_ROWS_DELETED", "SOURCE_ROWS_RETURN")
+    assert [one.severity for one in judge(table, 3, options=ignores)] == [Severity.UNSAFE]
+    assert [one.severity for one in judge(table, 5)] == [Severity.CANNOT_TELL], "the checkpoint may be younger"
+
+
+def undone(tmp_path: Path) -> Path:
+    """Version 4 is a remedy's clearing, 5 its undo: each with a removal."""
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("DELETE"), remove("f1.parquet"))
+    write_commit(table, 5, info("RESTORE", userMetadata="undo"), remove("marker"), add("f1.parquet"))
+    return table
+
+
+def test_what_the_start_passes_over_after_an_undo_is_no_finding_and_what_comes_later_is(tmp_path: Path) -> None:
+    table = undone(tmp_path)
+    passing = Reading(passed=(Passed(3, 5, "undo"),))
+
+    assert codes(judge(table, 3)) == ("SOURCE_REWRITTEN", "SOURCE_ROWS_DELETED"), "nothing passes over it"
+    assert judge(table, 3, reading=passing) == ()
+    another = Reading(passed=(Passed(3, 5, "another's"),))
+    assert len(judge(table, 3, reading=another)) == 2, "it is another table"
+    write_commit(table, 6, info("MERGE"), remove("f2.parquet"), add("g.parquet"))
+    assert codes(judge(table, 3, reading=passing)) == ("SOURCE_REWRITTEN",), "its new rows would be left out"
+
+
+def test_a_stage_that_has_read_what_was_taken_back_is_refused(tmp_path: Path) -> None:
+    """Of 4, the clearing, nothing is read at 4 itself; at 5 the stage has passed it."""
+    passing = Reading(passed=(Passed(3, 5, "undo"),))
+    table = undone(tmp_path)
+
+    assert codes(judge(table, 5, reading=passing)) == ("SOURCE_READ_UNDONE",)
+    assert judge(table, 4, reading=passing) == ()
+    assert judge(table, 6, reading=passing) == ()
+
+
+def test_a_remedys_begin_is_held_against_the_commits_behind_it(tmp_path: Path) -> None:
+    table = undone(tmp_path)
+    begun = Reading((("startingVersion", "4"),))
+    span = Span(Source("0", "delta", None, None), replayed=False)
+    source = SourceDeclaration("delta", str(table), str(table))
+    evidence = read_delta_source(str(table), None, begin=begun.begin)
+
+    assert codes(find_delta_source(source, span, evidence, COMMANDS, 1_700_000_000_000, begun)) == (
+        "SOURCE_REWRITTEN",
+        "SOURCE_ROWS_DELETED",
+    )
+
+
+def test_what_was_not_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = rewritten(tmp_path)
+    monkeypatch.setattr("surestart.diagnosis.source_evidence.COMMITS", 2)
+
+    (found,) = judge(table, 1)
+
+    assert (found.code, found.severity) == ("SOURCE_NOT_READ_TO_END", Severity.CANNOT_TELL)
+    assert "1..4 those behind 2" in found.evidence
+    assert codes(judge(table, 3)) == ("SOURCE_REWRITTEN",)
+
+
+def test_a_rewrite_far_behind_the_position_is_found(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 1500)
+    write_commit(table, 1501, info("UPDATE"), remove("f1.parquet"), add("g.parquet"))
+
+    assert codes(judge(table, 1)) == ("SOURCE_REWRITTEN",)
+
+
+def test_history_that_does_not_say_what_it_removed_is_not_taken_for_an_append() -> None:
+    commit = Commit(4, COMMITTED_AT, "WRITE", changes=None)
+    evidence = DeltaSourceEvidence(table_id="T", latest_version=4, pending=(commit,))
+    span = Span(Source("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
+
+    (found,) = find_delta_source(SourceDeclaration("delta", "t"), span, evidence, COMMANDS, 0)
+
+    assert (found.code, found.severity) == ("SOURCE_COMMIT_UNCLEAR", Severity.CANNOT_TELL)
+
+
+def test_a_changed_schema_whose_former_one_is_gone_cannot_be_judged_where_columns_can_be_renamed() -> None:
+    commit = Commit(4, COMMITTED_AT, "ADD COLUMNS", schema_text=SCHEMA, changes=FileChanges())
+    evidence = DeltaSourceEvidence(table_id="T", latest_version=4, schema_text=SCHEMA, pending=(commit,))
+    span = Span(Source("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
+    source = SourceDeclaration("delta", "t")
+
+    (found,) = find_delta_source(source, span, replace(evidence, mapped=True), COMMANDS, 0)
+    assert (found.code, found.severity) == ("SOURCE_SCHEMA_UNCLEAR", Severity.CANNOT_TELL)
+    assert find_delta_source(source, span, evidence, COMMANDS, 0) == ()
+
+
+def test_a_field_more_inside_a_struct_is_an_added_column() -> None:
+    def schema(*names: str) -> str:
+        fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+        inner = {"type": "array", "elementType": {"type": "struct", "fields": fields}, "containsNull": True}
+        return json.dumps({"type": "struct", "fields": [{"name": "s", "type": inner, "metadata": {}}]})
+
+    assert changed_columns(schema("a"), schema("a", "b")) == ()
+    assert changed_columns(schema("a", "b"), schema("a")) == ("s.b",)
 
 
 def test_a_renamed_column_is_refused_and_an_added_one_is_not(tmp_path: Path) -> None:
@@ -263,7 +379,15 @@ LOST = Finding("KAFKA_RECORDS_LOST", Severity.UNSAFE, "3 offsets lost", "m", "n"
 OPEN = Finding("KAFKA_TRANSACTION_OPEN", Severity.INFO, "1 offset hidden", "m", "n")
 
 
-def samples(*answers: tuple[Finding, ...]) -> Callable[[], tuple[Finding, ...]]:
+REPLACED = replace(LOST, code="KAFKA_TOPIC_REPLACED")
+NO_ANSWER = Sample[str]((Finding("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, "no answer", "m", "n"),))
+
+
+def look(*findings: Finding, parts: tuple[object, ...] = (0, 1, "topic id")) -> Sample[str]:
+    return Sample(findings, "answer", frozenset(parts))
+
+
+def samples(*answers: Sample[str]) -> Callable[[], Sample[str]]:
     given = iter(answers)
     return lambda: next(given)
 
@@ -271,19 +395,36 @@ def samples(*answers: tuple[Finding, ...]) -> Callable[[], tuple[Finding, ...]]:
 def test_a_loss_that_heals_within_seconds_is_no_loss() -> None:
     waits: list[float] = []
 
-    assert confirm_by_resampling(samples((LOST, OPEN), (OPEN,), (OPEN,)), waits.append) == (OPEN,)
+    assert confirm_by_resampling(samples(look(LOST, OPEN), look(OPEN)), waits.append).findings == (OPEN,)
     assert waits == [2.0]
 
 
 def test_a_loss_that_every_sample_shows_is_one_and_says_how_often_it_was_seen() -> None:
-    found = confirm_by_resampling(samples((LOST,), (LOST,), (LOST,)), lambda seconds: None)
+    found = confirm_by_resampling(samples(look(LOST), look(LOST), look(LOST)), lambda seconds: None).findings
 
     assert found[0].code == "KAFKA_RECORDS_LOST"
     assert found[0].evidence == "3 offsets lost (the same in 3 samples)"
 
 
-def test_nothing_wrong_is_asked_once() -> None:
-    assert confirm_by_resampling(samples((OPEN,)), lambda seconds: None) == (OPEN,)
+def test_nothing_wrong_is_asked_twice_at_once() -> None:
+    waits: list[float] = []
+
+    assert confirm_by_resampling(samples(look(OPEN), look(OPEN)), waits.append).findings == (OPEN,)
+    assert waits == []
+
+
+@pytest.mark.parametrize("second", [NO_ANSWER, look(), look(LOST), look(parts=()), look(REPLACED)])
+@pytest.mark.parametrize("third", [NO_ANSWER, look(parts=(0,)), look(parts=(0, 1)), look(LOST, parts=())])
+def test_only_a_sample_that_answered_takes_a_finding_back(second: Sample[str], third: Sample[str]) -> None:
+    """Seen: a topic made anew, one time-out in sample 2 or 3, and the gate let the start pass."""
+    found = confirm_by_resampling(samples(look(REPLACED, LOST), second, third), lambda seconds: None)
+
+    healed = second == look()
+    assert found.unsafe is not healed
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once() -> None:
+    assert confirm_by_resampling(samples(NO_ANSWER), lambda seconds: None) == NO_ANSWER
 
 
 def test_the_clock_of_a_topic_is_said_before_unread_records_expire() -> None:

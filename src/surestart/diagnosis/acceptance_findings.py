@@ -11,9 +11,11 @@ from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.diagnosis.time_text import span_text, time_text
+from surestart.typed import delta_name, spark_sql
 
 if TYPE_CHECKING:
-    from surestart.diagnosis.acceptance import NextBatch
+    from surestart.diagnosis.acceptance_case import NextBatch
+    from surestart.diagnosis.file_sink import FileBatches
 
 _DELETE = "delete the checkpoint or files in it."
 
@@ -26,11 +28,41 @@ def ahead(sink: SinkDeclaration, batch: int, table_batch: int, next_batch: NextB
         f"{sink.target} holds batch {table_batch} of query {next_batch.query_id}; the checkpoint's next batch is "
         f"{batch}",
         f"The checkpoint was rewound, restored or copied. The sink drops {_count(count, 'batch')} "
-        f"({batch}..{table_batch}) "
+        f"({_span(batch, table_batch)}) "
         "without an error, and the rows that are new in them are lost.",
         commands.plan("reset" if batch == 0 else "replay"),
         "start the query: each start moves the checkpoint past rows that the sink refuses.",
     )
+
+
+def ahead_by_number(sink: SinkDeclaration, batch: int, last: int, commands: Commands) -> Finding:
+    return Finding(
+        "SINK_AHEAD_OF_CHECKPOINT",
+        Severity.UNSAFE,
+        f"{sink.target}/_spark_metadata goes to batch {last}; the checkpoint's next batch is {batch}",
+        "The checkpoint was rewound, deleted, restored or copied, or another query has written this folder. The sink "
+        f"knows batches by number alone and drops {_count(last - batch + 1, 'batch')} ({_span(batch, last)}) without "
+        "an error: the rows that are new in them are lost.",
+        commands.plan("reset" if batch == 0 else "replay"),
+        "delete _spark_metadata: readers would then take files of failed attempts for rows.",
+    )
+
+
+def file_log_torn(sink: SinkDeclaration, held: FileBatches, commands: Commands) -> Finding:
+    why = held.fault.detail if held.fault else f"_spark_metadata has no batch {held.missing[0]}"
+    return Finding(
+        "SINK_RECORD_INCOMPLETE",
+        Severity.CANNOT_TELL,
+        f"{sink.target}: {why}, so which batches it holds cannot be told",
+        "The sink goes by the numbers of those files, and what reads the folder goes by their lines: it stops at one "
+        "that is missing or torn.",
+        commands.doctor(),
+        "take the missing record for an empty folder.",
+    )
+
+
+def not_asked(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
+    return _open(_NOT_ASKED, commands.doctor(), sink, done=_span(0, batch - 1))
 
 
 def behind(sink: SinkDeclaration, table_batch: int, batch: int, commands: Commands) -> Finding:
@@ -38,8 +70,9 @@ def behind(sink: SinkDeclaration, table_batch: int, batch: int, commands: Comman
     return Finding(
         "SINK_BEHIND_CHECKPOINT",
         _gap(sink),
-        f"{sink.target} holds this query's batches up to {table_batch}; the checkpoint counts 0..{batch - 1} as done",
-        f"The rows of {_count(missing, 'batch')} ({table_batch + 1}..{batch - 1}) are in neither place: the sink "
+        f"{sink.target} holds this query's batches up to {table_batch}; the checkpoint counts "
+        f"{_span(0, batch - 1)} as done",
+        f"The rows of {_count(missing, 'batch')} ({_span(table_batch + 1, batch - 1)}) are in neither place: the sink "
         "was put back "
         "to an older copy, or commit files were edited. The next start does not read them again.",
         commands.plan("replay"),
@@ -50,8 +83,8 @@ def behind(sink: SinkDeclaration, table_batch: int, batch: int, commands: Comman
 def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     return Finding(
         "SINK_MISSING",
-        Severity.UNSAFE,
-        f"{sink.target} does not exist; the checkpoint counts batches 0..{batch - 1} as written to it",
+        _gap(sink),
+        f"{sink.target} does not exist; the checkpoint counts {_span(0, batch - 1)} as written to it",
         "The table was dropped or moved, or the environment points elsewhere. A start creates an empty one and goes "
         "on "
         f"with batch {batch}: everything before it would be missing.",
@@ -61,12 +94,18 @@ def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
 
 
 def never_saw(
-    sink: SinkDeclaration, query_id: str | None, batch: int, commands: Commands, remedy: str = "backfill"
+    sink: SinkDeclaration,
+    query_id: str | None,
+    batch: int,
+    commands: Commands,
+    remedy: str = "backfill",
+    made_anew: bool = False,
 ) -> Finding:
     return Finding(
         "SINK_NEVER_SAW_QUERY",
-        _gap(sink),
-        f"{sink.target} knows no batch of query {query_id}; the checkpoint counts 0..{batch - 1} as done",
+        Severity.UNSAFE if made_anew else _gap(sink),
+        f"{sink.target} knows no batch of query {query_id}; the checkpoint counts {_span(0, batch - 1)} as done"
+        + (", and the table was made after the newest of them" if made_anew else ""),
         "The table was recreated, or belongs to another environment, or was added to the stage later, or the "
         "checkpoint "
         "is a copy. The next batch is accepted; everything before it is not in this table.",
@@ -79,7 +118,9 @@ def output_not_cleared(sink: SinkDeclaration, former: str, last: int, commands: 
     return Finding(
         "SINK_OUTPUT_NOT_CLEARED",
         Severity.UNSAFE,
-        f"{sink.target} holds {_count(last + 1, 'batch')} of query {former}; the checkpoint begins anew at batch 0",
+        f"{sink.target} holds "
+        + (f"{_count(last + 1, 'batch')} of query {former}" if former else "rows, and only this query writes there")
+        + "; the checkpoint begins anew at batch 0",
         "The checkpoint was deleted or moved and the output kept. The new query id is unknown to the sink, so every "
         "row "
         "that is read again is written again.",
@@ -88,7 +129,9 @@ def output_not_cleared(sink: SinkDeclaration, former: str, last: int, commands: 
     )
 
 
-def output_not_cleared_keyed(sink: SinkDeclaration, others: Mapping[str, int], commands: Commands) -> Finding:
+def output_not_cleared_keyed(
+    sink: SinkDeclaration, others: Mapping[str, int], keys: Sequence[str], commands: Commands
+) -> Finding:
     known = (
         ", ".join(f"{identity} up to batch {batch}" for identity, batch in sorted(others.items())[:2]) or "no query id"
     )
@@ -96,9 +139,8 @@ def output_not_cleared_keyed(sink: SinkDeclaration, others: Mapping[str, int], c
         "SINK_MERGES_AGAIN",
         Severity.ATTENTION,
         f"{sink.target} holds rows ({known}); the checkpoint begins anew at batch 0",
-        f"Everything is read again and merged by {', '.join(sink.keys)}. Rows that the table has already change "
-        "nothing, "
-        "so none is doubled; rows deleted from the table on purpose come back.",
+        f"Everything is read again and merged by {', '.join(sink.keys or keys)}. Rows that the table has already "
+        "change nothing, so none is doubled; rows deleted from the table on purpose come back.",
         commands.run(),
         "expect rows that were removed from the table by hand to stay away.",
     )
@@ -114,17 +156,18 @@ def fresh_cannot_tell(
     why = (
         f"the source begins at an explicit {explicit[0]}, which may or may not leave out what the sink holds"
         if explicit
-        else "which query wrote them is not recorded"
+        else "whether this query wrote them under an earlier checkpoint, or others did, nothing says"
     )
-    held = f"batches of {len(others)} former query ids" if others else "rows"
+    held = f"batches of {_count(len(others), 'query id', 's')}" if others else "rows"
     if evidence.has_rows is None and not others:
         held, why = "perhaps rows", "whether it is empty was not to be seen"
     return Finding(
         "SINK_FRESH_START_UNCLEAR",
         Severity.CANNOT_TELL,
         f"{sink.target} holds {held}, the checkpoint begins anew at batch 0, and {why}",
-        "If the source is read again over them, every one of them is doubled.",
-        commands.plan("reset"),
+        "If it did, every one of them is read and written again. A query that has never written there may be said to "
+        "be new.",
+        commands.settle("SINK_FRESH_START_UNCLEAR", "new"),
         "start before the sink is known to be empty or the start position to lie past its rows.",
     )
 
@@ -169,7 +212,7 @@ def identity_lost(sink: SinkDeclaration, batch: int, commands: Commands) -> Find
         "SINK_IDENTITY_LOST",
         Severity.CANNOT_TELL,
         f"the checkpoint has no readable query id, and {sink.target} names no query that batch {batch} could belong to",
-        "Whether the batch in flight is in the sink already cannot be told; under a new id it would be written again.",
+        "Whether that batch is in the sink already cannot be told; under a new id it would be written again.",
         commands.plan("reset"),
         _DELETE,
     )
@@ -246,6 +289,8 @@ def forgotten(
 def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands) -> Finding:
     first = evidence.commits[0].version if evidence.commits else None
     why = f"its {evidence.source} begins at version {first}"
+    if evidence.unreached:
+        why = f"this query's last commit is older than version {first}, and what came behind it is not known"
     if not evidence.sees_newest:
         why = "newer commits may stand in the catalog only"
     elif evidence.retention_text:
@@ -282,7 +327,7 @@ def constant_skips(sink: SinkDeclaration, name: str, table_batch: int, batch: in
 
 
 def constant_unknown(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
-    return _open(_CONSTANT_UNKNOWN, commands.doctor(), sink, last=batch - 1)
+    return _open(_CONSTANT_UNKNOWN, commands.doctor(), sink, done=_span(0, batch - 1))
 
 
 _UNREADABLE = Finding(
@@ -292,6 +337,15 @@ _UNREADABLE = Finding(
     "Whether it accepts, skips or doubles the next batch is not known.",
     next="",
     do_not="take an unreadable sink for an empty one.",
+)
+_NOT_ASKED = Finding(
+    "SINK_NOT_ASKED",
+    Severity.CANNOT_TELL,
+    "{target} ({kind}) keeps no record of batches that could be read; the checkpoint counts {done} as written to it",
+    "Whether they are there, and whether it is the same place at all, nobody has asked: a checkpoint that was rewound, "
+    "or a target that was emptied, looks the same from here.",
+    next="",
+    do_not="take a sink that was not asked for one that holds its batches.",
 )
 _UNRECOGNISABLE_REPLAY = Finding(
     "SINK_REPLAY_UNRECOGNISABLE",
@@ -304,7 +358,7 @@ _UNRECOGNISABLE_REPLAY = Finding(
 _CONSTANT_UNKNOWN = Finding(
     "SINK_CONSTANT_IDENTITY_UNKNOWN",
     Severity.CANNOT_TELL,
-    "{target} knows no constant application id; the checkpoint counts batches 0..{last} as done",
+    "{target} knows no constant application id; the checkpoint counts {done} as done",
     "The table was recreated, or the constant changed, or the writes carry no transaction at all.",
     next="",
 )
@@ -321,9 +375,13 @@ def _gap(sink: SinkDeclaration) -> Severity:
 
 
 def _unset_retention(sink: SinkDeclaration) -> str:
-    table = f"delta.`{sink.path}`" if sink.path else sink.target
-    return f'spark-sql -e "ALTER TABLE {table} UNSET TBLPROPERTIES (delta.setTransactionRetentionDuration)"'
+    table = delta_name(sink.path, sink.target)
+    return spark_sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES (delta.setTransactionRetentionDuration)")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}es"
+def _span(first: int, last: int) -> str:
+    return f"batch {first}" if first == last else f"{first}..{last}"
+
+
+def _count(number: int, noun: str, plural: str = "es") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{plural}"

@@ -1,7 +1,7 @@
 """Asks the cluster about a Kafka source for the doctor: what is lost, what expires when, is it still the same topic.
 
-A finding that would refuse the start is looked at three times within a few seconds: a broker that has just become
-leader may answer with an old end, and that heals by itself.
+It is looked at twice, and where it would refuse the start three times within a few seconds: a broker that has just
+become leader may answer with an old end, and that heals by itself. A look that fails heals nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from surestart.checkpoint.offset_log import OffsetLogEntry
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.finding import Finding
 from surestart.diagnosis.kafka_expiry import find_kafka_expiry, unread_offsets
 from surestart.diagnosis.resampling import confirm_by_resampling
-from surestart.errors import SurestartError
 
 if TYPE_CHECKING:
     from surestart.sources.kafka import KafkaSource
@@ -33,20 +32,16 @@ def ask_kafka(
     timeout_seconds: float = 5,
 ) -> tuple[Finding, ...]:
     """The cluster's answers as findings; an unreachable cluster is "cannot tell" and never silence."""
-    from surestart.sources.kafka_evidence import read_kafka_evidence
-    from surestart.sources.kafka_findings import inspect_kafka_start, out_of_reach
+    from surestart.sources.kafka_findings import look_at_kafka
 
-    found = confirm_by_resampling(
-        lambda: inspect_kafka_start(source, checkpoint, recorded_topic_id, timeout_seconds, commands), time.sleep
+    seen = confirm_by_resampling(
+        lambda: look_at_kafka(source, checkpoint, recorded_topic_id, timeout_seconds, commands), time.sleep
     )
-    if any(finding.severity in (Severity.UNSAFE, Severity.CANNOT_TELL) for finding in found):
-        return found
-    try:
-        evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
-    except SurestartError as error:
-        return (*found, out_of_reach(error, commands))
-    lag = unread_offsets(evidence, read_offsets(checkpoint, source.topic))
-    return (*found, *find_kafka_expiry(declaration, evidence, lag, _last_planned_at(checkpoint), commands, now))
+    if seen.answer is None or seen.unsafe:
+        return seen.findings
+    lag = unread_offsets(seen.answer, read_offsets(checkpoint, source.topic))
+    expiry = find_kafka_expiry(declaration, seen.answer, lag, _last_planned_at(checkpoint), commands, now)
+    return (*seen.findings, *expiry)
 
 
 def read_offsets(checkpoint: Checkpoint, topic: str) -> dict[int, int]:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import SourceDeclaration
 from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.diagnose import Diagnosis, diagnose, read_stage
+from surestart.diagnosis.diagnose import AskDelta, Diagnosis, diagnose, read_stage
 from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.restart import DEFAULT_LINE
 from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.environment import Environment
+from surestart.errors import CannotTell
+from surestart.spark_lines import DEFAULT, installed_version
 from surestart.stage import Stage
+from surestart.typed import typed
 
 if TYPE_CHECKING:
-    from surestart.diagnosis.source_evidence import DeltaSourceEvidence
+    from surestart.diagnosis.unread_commits import Reading
     from surestart.remedies.journal import Journal
 
 
@@ -30,39 +31,50 @@ def ask_stage(
     spark: str = "",
     now: int | None = None,
     sinks: Mapping[str, SinkEvidence] | None = None,
-    sources: Mapping[str, DeltaSourceEvidence] | None = None,
+    ask_delta: AskDelta | None = None,
     history: Iterable[Mapping[str, object]] = (),
     recorded_topic_id: str = "",
     options: str = "",
     remedies: Sequence[Journal] | None = None,
 ) -> Diagnosis:
-    """What a start of this stage would do now. Reads only; `sinks` and `sources` as in `read_stage`, remedies: the
+    """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, remedies: the
     journal, where a session had to read it."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = Commands(stage.name, environment.name, options)
     ledgers = read_ledgers(stage, environment)
-    journals = read_remedies(environment) if remedies is None else remedies
+    unread: tuple[Finding, ...] = ()
+    journals: Sequence[Journal] = ()
+    try:
+        journals = read_remedies(environment) if remedies is None else remedies
+    except CannotTell as error:
+        unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
 
     def kafka(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         from surestart.diagnosis.ask_kafka import ask_kafka
+        from surestart.diagnosis.source_findings import not_asked
         from surestart.sources.kafka import KafkaSource
 
         if not isinstance(stage.source, KafkaSource):
-            return ()
+            return (not_asked(source, commands),)
         return ask_kafka(stage.source, source, checkpoint, commands, recorded_topic_id=recorded_topic_id, now=asked_at)
 
     evidence = read_stage(
         stage.declare(environment),
         sinks={**ledgers, **(sinks or {})},
-        sources=sources,
+        ask_delta=ask_delta,
         ask_kafka=kafka,
         history=history,
         settled=_find_settled(environment, stage, journals),
+        reading=_find_reading(environment, stage, journals),
     )
     diagnosis = diagnose(
-        evidence, environment=environment.name, spark=spark or installed_line(), now=asked_at, commands=commands
+        evidence,
+        environment=environment.name,
+        spark=spark or installed_version() or DEFAULT,
+        now=asked_at,
+        commands=commands,
     )
-    begun = _find_begun(environment, stage, journals, options)
+    begun = (*unread, *_find_begun(environment, stage, journals, options))
     return diagnosis.with_findings(begun) if begun else diagnosis
 
 
@@ -73,8 +85,19 @@ def read_remedies(environment: Environment) -> tuple[Journal, ...]:
         return ()
     from surestart.remedies.journal import TABLE, read_journals
 
-    if "://" not in environment.root and not (Path(environment.table(TABLE).path) / "_delta_log").is_dir():
+    folder = Path(environment.table(TABLE).path) / "_delta_log"
+    try:
+        if "://" not in environment.root:
+            folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
         return ()
+    except OSError as error:
+        raise CannotTell(
+            f"the journal of remedies {folder} cannot be read: {type(error).__name__}: {error.strerror or error}",
+            meaning="Whether a remedy stands half-way cannot be told.",
+            next=typed("ls", "-ld", folder),
+            code="JournalUnreadable",
+        ) from error
     return read_journals(environment)
 
 
@@ -112,16 +135,13 @@ def _find_settled(environment: Environment, stage: Stage, journals: Sequence[Jou
     return settled_tables(environment, journals, stage.name)
 
 
-def installed_line() -> str:
-    """The Spark that this Python environment would start, without importing it."""
-    for package in ("pyspark", "databricks-connect"):
-        try:
-            found = version(package)
-        except PackageNotFoundError:
-            continue
-        # databricks-connect 17 is the client of Spark 4.0.
-        return found if package == "pyspark" else DEFAULT_LINE
-    return DEFAULT_LINE
+def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> Reading | None:
+    """How the runner will read the stage's input table, remedies and undos included."""
+    if not journals:
+        return None
+    from surestart.remedies.reading import next_reading
+
+    return next_reading(environment, stage, journals)
 
 
 def read_ledgers(stage: Stage, environment: Environment) -> dict[str, SinkEvidence]:

@@ -118,12 +118,13 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
 def _state(declaration: StageDeclaration, checkpoint: Checkpoint) -> Iterator[Change]:
     operators = checkpoint.state.operators
     rule = "Adding, removing or changing a stateful operation is not allowed."
-    if operators and not declaration.state:
-        names = ", ".join(operator.name or f"operator {operator.id}" for operator in operators)
-        yield Change("stateful operations", names, "none declared", ChangeClass.UNSAFE, rule)
-    elif declaration.state and not operators and checkpoint.latest_committed is not None:
+    # Not declared is not none: a stage that says nothing of its state is held to nothing. Spark itself compares the
+    # operators since 4.0 (STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA).
+    if not declaration.state:
+        return
+    if not operators and checkpoint.latest_committed is not None:
         yield Change("stateful operations", "none", ", ".join(declaration.state), ChangeClass.UNSAFE, rule)
-    elif declaration.state and len(declaration.state) != len(operators):
+    elif len(declaration.state) != len(operators):
         before = f"{len(operators)} operators"
         yield Change("stateful operations", before, ", ".join(declaration.state), ChangeClass.UNSAFE, rule)
 
@@ -171,7 +172,11 @@ def _against_registered(declaration: StageDeclaration, registered: Mapping[str, 
         rule = "The guide names no change of the output mode as allowed; with state it decides what state is kept."
         kind = ChangeClass.UNSAFE if declaration.state else ChangeClass.UNDEFINED
         yield Change("output mode", before.output_mode, declaration.output_mode, kind, rule)
-    if before.state != declaration.state:
+    if before.state and not declaration.state:
+        rule = "It was declared at the last run. Left out of the declaration or out of the query: nothing says which."
+        yield Change("declared state", ", ".join(before.state), "not declared", ChangeClass.CANNOT_TELL, rule)
+    # What was not declared before has its counterpart in the checkpoint, and is held against that.
+    elif before.state and before.state != declaration.state:
         rule = "Adding, removing or changing a stateful operation is not allowed."
         yield Change(
             "declared state",
@@ -302,6 +307,15 @@ def _finding(change: Change, commands: Commands) -> Finding:
             change.rule,
             commands.run(),
             "expect the new value to be in force.",
+        )
+    if change.kind is ChangeClass.CANNOT_TELL and change.what != "sink left out":
+        return Finding(
+            "CHANGE_UNCLEAR",
+            Severity.CANNOT_TELL,
+            evidence,
+            f"{change.rule} Taken out of the query, its state is lost, and the rows that it would have held back come.",
+            commands.doctor(),
+            "accept it before the query was compared with the one that ran last.",
         )
     if change.kind is ChangeClass.CANNOT_TELL:
         return Finding(

@@ -18,13 +18,15 @@ from dataclasses import dataclass, field, replace
 from surestart.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
 from surestart.checkpoint.storage import Storage, open_storage
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.diagnosis.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
 from surestart.diagnosis.change_safety import Change, classify_changes, find_added, find_changes
 from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
+from surestart.diagnosis.delta_source_findings import find_delta_source
+from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 from surestart.diagnosis.inspection import Inspection
+from surestart.diagnosis.next_start import start_on
 from surestart.diagnosis.read_sinks import read_sinks
-from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
+from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, Outcome, predict_all
 from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.diagnosis.sink_audit import audit_sinks
 from surestart.diagnosis.sink_evidence import SinkEvidence
@@ -32,13 +34,17 @@ from surestart.diagnosis.source_evidence import (
     DeltaSourceEvidence,
     FileSourceEvidence,
     Span,
+    first_version,
     read_delta_source,
     read_file_source,
 )
-from surestart.diagnosis.source_findings import find_delta_source, find_file_source
+from surestart.diagnosis.source_findings import find_file_source
+from surestart.diagnosis.unread_commits import Reading
+from surestart.spark_lines import LINES, NAMES, find_line
 
+# Of a table and the first version that is not read yet, if any was.
+AskDelta = Callable[[SourceDeclaration, int | None], DeltaSourceEvidence]
 SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
-_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
 _HALF_WAY = "REMEDY_UNFINISHED"
 _FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
 _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
@@ -48,7 +54,7 @@ _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Accep
 class Evidence:
     """What was read for one stage. sinks by target; sources in the declaration's order; for Kafka, findings that its
     own room has made of the cluster's answers. history: former runs, oldest first, as plain values. settled: target ->
-    the version at which the newest remedy left it."""
+    the version at which the newest remedy left it. reading: how its input table is read after a remedy."""
 
     declaration: StageDeclaration
     checkpoint: Checkpoint
@@ -56,6 +62,7 @@ class Evidence:
     sources: tuple[SourceEvidence, ...] = ()
     history: tuple[Mapping[str, object], ...] = ()
     settled: Mapping[str, int] = field(default_factory=dict)
+    reading: Reading | None = None
 
 
 @dataclass(frozen=True)
@@ -110,13 +117,21 @@ def diagnose(
     declaration, checkpoint = evidence.declaration, evidence.checkpoint
     commands = commands or Commands(declaration.stage, environment)
     starts = predict_all(checkpoint, declaration)
-    start = starts[SPARK_LINES.index(line_of(spark))]
+    start = start_on(starts, spark)
     registered = _last_declaration(evidence.history)
     added = find_added(declaration, registered) if registered else ()
     sinks = _judge_sinks(evidence, start, commands, now, added)
-    changes = classify_changes(declaration, checkpoint, registered, spark)
+    # What a version that is not known does differently is in `find_unknown_spark`.
+    line = find_line(spark) or LINES[-1]
+    changes = classify_changes(declaration, checkpoint, registered, line.name)
     findings = [
-        *diagnose_checkpoint(checkpoint, declaration, spark=start.spark, commands=commands),
+        *find_unknown_spark(start, commands),
+        *settle_suspicions(
+            diagnose_checkpoint(checkpoint, declaration, spark=line.name, commands=commands),
+            sinks,
+            can_start=start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL),
+            stateful=bool(checkpoint.state.operators or declaration.state),
+        ),
         *(finding for answer in sinks for finding in answer.findings),
         *(
             finding
@@ -129,7 +144,7 @@ def diagnose(
     findings += _without_repeats(find_changes(changes, commands), findings)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
         findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
-    worst_first = ranked(findings)
+    found = ranked(findings)
     given = {answer.acceptance for answer in sinks} or {Acceptance.CANNOT_TELL}
     return Diagnosis(
         evidence=evidence,
@@ -138,8 +153,8 @@ def diagnose(
         starts=starts,
         sinks=sinks,
         changes=changes,
-        findings=worst_first,
-        verdict=verdict_of(worst_first),
+        findings=found,
+        verdict=verdict_of(found),
         acceptance=next(acceptance for acceptance in _WORST if acceptance in given),
         asked_at=now,
     )
@@ -150,26 +165,28 @@ def read_stage(
     *,
     sinks: Mapping[str, SinkEvidence] | None = None,
     ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None = None,
-    sources: Mapping[str, DeltaSourceEvidence] | None = None,
+    ask_delta: AskDelta | None = None,
     history: Iterable[Mapping[str, object]] = (),
     storage: Storage | None = None,
     settled: Mapping[str, int] | None = None,
+    reading: Reading | None = None,
 ) -> Evidence:
-    """Everything that plain reads can tell. `sinks` and `sources` hold, by target, what a session or a database has
-    answered already; `ask_kafka` is called for each Kafka source."""
+    """Everything that plain reads can tell. `sinks` hold, by target, what a session or a database has answered already;
+    `ask_delta` is called for each table without a path, `ask_kafka` for each Kafka source."""
     storage = storage or open_storage(declaration.checkpoint)
     checkpoint = read_checkpoint(declaration.checkpoint, storage)
     first = checkpoint.latest_planned is None
     return Evidence(
         declaration=declaration,
         checkpoint=checkpoint,
-        sinks=read_sinks(declaration.sinks, sinks, count_rows=first),
+        sinks=read_sinks(declaration.sinks, sinks, count_rows=first, query_id=checkpoint.query_id),
         sources=tuple(
-            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, sources or {})
+            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, ask_delta, reading)
             for index, source in enumerate(declaration.sources)
         ),
         history=tuple(history),
         settled=settled or {},
+        reading=reading,
     )
 
 
@@ -187,19 +204,8 @@ def diagnose_stage(
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, the worst first, in their order within a severity. A remedy that stands half-way comes before
-    all: what else is found is what it has left so far."""
-    return tuple(
-        sorted(dict.fromkeys(findings), key=lambda finding: (finding.code != _HALF_WAY, _RANK[finding.severity]))
-    )
-
-
-def line_of(spark: str) -> str:
-    """The known line for a version such as 4.0.5; the nearest one for a version that is not known."""
-    line = ".".join(spark.split(".")[:2])
-    if line in SPARK_LINES:
-        return line
-    return SPARK_LINES[-1] if line > SPARK_LINES[-1] else SPARK_LINES[0]
+    """The worst first. A remedy that stands half-way comes before all: the rest is what it has left so far."""
+    return worst_first(sorted(findings, key=lambda finding: finding.code != _HALF_WAY))
 
 
 def _judge_sinks(
@@ -229,7 +235,7 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
         if isinstance(found, tuple):
             findings += found
         elif isinstance(found, DeltaSourceEvidence):
-            findings += find_delta_source(source, span, found, commands, now)
+            findings += find_delta_source(source, span, found, commands, now, evidence.reading)
         else:
             findings += find_file_source(source, span, found, commands)
     return findings
@@ -248,14 +254,16 @@ def _read_source(
     checkpoint: Checkpoint,
     storage: Storage,
     ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None,
-    given: Mapping[str, DeltaSourceEvidence],
+    ask_delta: AskDelta | None,
+    reading: Reading | None,
 ) -> SourceEvidence:
     if source.kind == "delta":
-        if source.target in given:
-            return given[source.target]
-        if not source.path:
-            return DeltaSourceEvidence(problem="its files cannot be opened by name; a session can tell")
-        return read_delta_source(source.path, span.delta)
+        begin = (reading or Reading(source.options)).begin
+        if source.path:
+            return read_delta_source(source.path, span.delta, begin=begin)
+        if ask_delta is not None:
+            return ask_delta(source, begin if span.delta is None else first_version(span.delta))
+        return DeltaSourceEvidence(problem="its files cannot be opened by name; a session can tell")
     if source.kind == "files":
         return read_file_source(source.path or source.target, span, storage)
     if source.kind == "kafka" and ask_kafka is not None:
@@ -263,6 +271,25 @@ def _read_source(
     if source.kind in ("rate", "memory"):
         return ()
     return FileSourceEvidence(problem=f"a source of kind {source.kind!r} was not asked")
+
+
+def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, ...]:
+    """The start is on a version of Spark whose restart rule nobody has tried."""
+    if find_line(start.spark) is not None:
+        return ()
+    alike = start.outcome is not Outcome.CANNOT_TELL
+    return (
+        Finding(
+            "SPARK_UNKNOWN",
+            Severity.ATTENTION if alike else Severity.CANNOT_TELL,
+            f"Spark {start.spark!r} would start it; known are {', '.join(NAMES)}",
+            "Every known line does the same with this checkpoint; that this one does too is likely and not known."
+            if alike
+            else "What the next start does differs between the known lines, so for this one it cannot be told.",
+            commands.doctor(),
+            "go back to an older Spark once this one has written a batch.",
+        ),
+    )
 
 
 def _accepts_plainly(answer: SinkAcceptance) -> bool:

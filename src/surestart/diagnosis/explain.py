@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from surestart.diagnosis.explanations import all_explanations
 from surestart.diagnosis.explanations.explanation import DOCTOR, HISTORY, Explanation
+from surestart.typed import surestart, word
 
 # A driver log may have gigabytes; the cause stands at its end.
 MAX_TEXT = 8 << 20
@@ -31,11 +31,14 @@ PLACEHOLDER = "STAGE"
 
 @dataclass(frozen=True)
 class Match:
-    """An explanation and the command for the stage at hand."""
+    """An explanation and the command for the stage at hand. stage_says: what its own evidence says of the error, where
+    it was asked; do_not: instead of the explanation's."""
 
     explanation: Explanation
     command: str
     found: str
+    stage_says: str = ""
+    do_not: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Answer:
 
 def explain(text: str, stage: str = "", environment: str = "", options: str = "") -> Answer:
     """Never raises for what the text holds. options: --root and --set for the commands, quoted already."""
-    place = f"-e {shlex.quote(environment)} {options}".strip() if environment else options
+    place = f"-e {word(environment)} {options}".strip() if environment else options
     text = condense(text[-MAX_TEXT:])
     entries = all_explanations()
     by_name = {entry.name: entry for entry in entries}
@@ -98,8 +101,8 @@ _DIGITS = {ord(digit): None for digit in "0123456789"}
 
 def _names(text: str) -> Iterator[str]:
     """What looks like the name of an error, each once."""
-    for word in dict.fromkeys(_WORD.findall(text)):
-        for match in _NAME.finditer(word):
+    for found in dict.fromkeys(_WORD.findall(text)):
+        for match in _NAME.finditer(found):
             yield match[0]
 
 
@@ -126,11 +129,16 @@ def _rank(entries: tuple[Explanation, ...], name: str) -> int:
 
 
 def _command(entry: Explanation, stage: str, place: str) -> str:
-    shown = shlex.quote(stage) if stage else PLACEHOLDER
-    if not stage and entry.command in (DOCTOR, HISTORY):
-        shown = ""  # these two also speak of all stages at once
+    """Where no stage is named the doctor's command comes first: it asks all of them, and names the one."""
+    general = not stage and entry.command in (DOCTOR, HISTORY)  # these two also speak of all stages at once
+    shown = "" if general else word(stage or PLACEHOLDER)
     command = entry.command.replace("{stage}", shown).rstrip()
-    return f"{command} {place}" if place and "{stage}" in entry.command else command
+    if "{stage}" not in entry.command:
+        return command
+    command = f"{command} {place}".rstrip()
+    if stage or general:
+        return command
+    return surestart("doctor", place=place, note=f"it names the stage; then: {command}")
 
 
 def _stage_of(text: str) -> str:

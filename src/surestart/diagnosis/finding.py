@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from surestart.diagnosis.commands import says_start
 
 
 class Severity(StrEnum):
@@ -41,6 +43,18 @@ class Finding:
     meaning: str
     next: str
     do_not: str = ""
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each once, in their order within a severity. Where the verdict is against a start none of them says to start, but
+    what the worst one says: somebody would type it and find it refused."""
+    ranked = sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity])
+    if not ranked or _RANK[ranked[0].severity] > _RANK[Severity.CANNOT_TELL]:
+        return tuple(ranked)
+    return tuple(replace(one, next=ranked[0].next) if says_start(one.next) else one for one in ranked)
+
+
+_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:

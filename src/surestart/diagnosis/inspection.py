@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING
 from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.checkpoint.storage import Storage
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of
-from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, predict_all
+from surestart.diagnosis.commands import THE_TABLE, Commands, ForeignCommands
+from surestart.diagnosis.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
+from surestart.diagnosis.is_checkpoint import is_checkpoint
+from surestart.diagnosis.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
 from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
+from surestart.diagnosis.sink_names import NO_SINK, read_sink_name
 from surestart.errors import UsageError
+from surestart.spark_lines import LINES, SparkLine, find_line
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from surestart.diagnosis.acceptance import SinkAcceptance
     from surestart.diagnosis.sink_evidence import SinkEvidence
-
-NO_SINK = "none"
-SINK_KINDS = ("delta-append", "delta-merge", "delta-builtin", "postgres", "parquet", "jdbc", "foreach", "foreach-batch")
-
-
-_DATABASES = ("postgres", "postgresql", "jdbc", "postgresql+psycopg")
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,14 @@ def inspect_checkpoint(
     spark: str = DEFAULT_LINE,
     storage: Storage | None = None,
     now: int | None = None,
+    commands: Commands | None = None,
 ) -> Inspection:
-    """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell"."""
-    line = _line(spark)
+    """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell".
+    commands: for a stage that surestart runs; without them the stream is somebody else's."""
+    line = read_line(spark).name
     checkpoint = read_checkpoint(location, storage)
     stage = stage_of(checkpoint)
-    commands = Commands(stage)
+    commands = commands or ForeignCommands.of(location, sinks, "" if line == DEFAULT_LINE else f"--spark {line}")
     starts = predict_all(checkpoint)
     start = starts[SPARK_LINES.index(line)]
     findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
@@ -64,19 +64,22 @@ def inspect_checkpoint(
     answers: tuple[SinkAcceptance, ...] = ()
     evidence: Mapping[str, SinkEvidence] = {}
     if named:
-        answers, evidence = _ask_sinks(checkpoint, stage, named, now if now is not None else int(time.time() * 1000))
+        answers, evidence = _ask_sinks(
+            checkpoint, stage, named, now if now is not None else int(time.time() * 1000), commands
+        )
+        findings = _settled(findings, answers, start, checkpoint)
         for answer in answers:
             findings += answer.findings
             findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
-    elif NO_SINK not in sinks and checkpoint.exists:
+    elif NO_SINK not in sinks and checkpoint.exists and is_checkpoint(checkpoint):
         findings.append(_sink_not_named(checkpoint, location))
-    ranked = sorted(findings, key=lambda finding: _RANK[finding.severity])
+    ranked = worst_first(findings)
     return Inspection(
         checkpoint=checkpoint,
         start=start,
         starts=starts,
         sinks=answers,
-        findings=tuple(ranked),
+        findings=ranked,
         verdict=verdict_of(ranked),
         acceptance=_worst(answers),
         sink_named=bool(named),
@@ -84,7 +87,6 @@ def inspect_checkpoint(
     )
 
 
-_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
 _ORDER = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
 
 
@@ -93,35 +95,32 @@ def _worst(answers: tuple[SinkAcceptance, ...]) -> Acceptance:
     return next(acceptance for acceptance in _ORDER if acceptance in given)
 
 
-def _line(spark: str) -> str:
-    line = ".".join(spark.split(".")[:2])
-    if line in SPARK_LINES:
-        return line
+def read_line(spark: str) -> SparkLine:
+    """The line that a person has named, by a version of Spark or of Databricks; raises for one that is not known."""
+    found = find_line(spark)
+    if found is not None:
+        return found
+    runtimes = sorted(number for line in LINES for number in line.runtimes)
     raise UsageError(
-        f"Spark {spark!r} is not one of {', '.join(SPARK_LINES)}",
-        meaning="The restart rule differs between these lines and is known for them only.",
-        next=f"surestart inspect PATH --spark {DEFAULT_LINE}",
+        f"{spark!r} is no known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
+        f"({runtimes[0]} to {runtimes[-1]})",
+        meaning="What a restart does differs between these lines and is known for them only.",
+        next=f"surestart inspect --help  # then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime",
+        code="SparkUnknown",
     )
 
 
-def read_sink_name(name: str) -> SinkDeclaration:
-    """A sink as given on the command line: PATH, KIND:TARGET or a table's name; never a URL with a password."""
-    if "@" in name and "//" in name.partition("@")[0] and name.partition(":")[0] in _DATABASES:
-        raise UsageError(
-            "a database URL was given as a sink",
-            meaning="Arguments are seen by every user of the machine and kept in the shell's history.",
-            next="export SURESTART_POSTGRES_URL=…, then: surestart inspect PATH --sink postgres:SCHEMA.TABLE",
-            do_not="write a password into a command.",
-            code="DatabaseUrlInArgument",
-        )
-    kind, colon, rest = name.partition(":")
-    if colon and kind in SINK_KINDS:
-        return SinkDeclaration(kind=kind, target=rest, path=rest if "/" in rest else "")
-    return SinkDeclaration(kind="delta-append", target=name, path=name if "/" in name or name.startswith(".") else "")
+def _settled(
+    findings: list[Finding], answers: tuple[SinkAcceptance, ...], start: NextStart, checkpoint: Checkpoint
+) -> list[Finding]:
+    from surestart.diagnosis.acceptance import settle_suspicions
+
+    can_start = start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL)
+    return settle_suspicions(findings, answers, can_start=can_start, stateful=bool(checkpoint.state.operators))
 
 
 def _ask_sinks(
-    checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int
+    checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int, commands: Commands
 ) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
     # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.diagnosis.acceptance import diagnose_acceptance, next_batch_of
@@ -130,7 +129,7 @@ def _ask_sinks(
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
-    evidence = read_sinks(declared, given, count_rows=first)
+    evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(
         stage=stage,
@@ -139,7 +138,7 @@ def _ask_sinks(
         sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
         sinks=tuple(sinks),
     )
-    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now), evidence
+    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now, commands=commands), evidence
 
 
 def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
@@ -160,8 +159,6 @@ def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) 
 
 
 def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
-    import shlex
-
     return Finding(
         "SINK_NOT_NAMED",
         Severity.CANNOT_TELL,
@@ -169,6 +166,6 @@ def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
         "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or "
         "duplicates batch "
         f"{checkpoint.next_batch} is known only from both.",
-        f"surestart inspect {shlex.quote(location)} --sink PATH_OF_THE_TABLE   (or --sink none: the checkpoint alone)",
+        surestart("inspect", location, "--sink", THE_TABLE, note="or --sink none, for the checkpoint alone"),
         "take a whole checkpoint for a safe restart.",
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
+from surestart.diagnosis.clock import find_clock_behind
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.time_text import span_text, time_text
@@ -20,6 +21,8 @@ def find_kafka_expiry(
     """When unread records begin to expire, if the query had caught up at its last batch: no unread record is older."""
     if not lag or evidence.retention_ms is None or caught_up_at is None:
         return ()
+    if behind := find_clock_behind("the newest batch", caught_up_at, now, commands):
+        return behind
     left = caught_up_at + evidence.retention_ms - now
     if left > max(evidence.retention_ms // 4, 3_600_000):
         return ()

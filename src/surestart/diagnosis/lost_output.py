@@ -8,6 +8,8 @@ holds those batches, and a replay of them is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from surestart.declaration import SinkDeclaration
 from surestart.deltalog import Commit
 from surestart.deltalog.actions import integer
@@ -20,31 +22,54 @@ _REPLACING = (
     "CREATE OR REPLACE TABLE AS SELECT",
     "REPLACE TABLE",
     "REPLACE TABLE AS SELECT",
+    # Over a table that exists: what it held before is not in it any more, and some of it may be in the copy.
+    "CLONE",
 )
 _NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
 
 
 def find_lost_output(
-    sink: SinkDeclaration, evidence: SinkEvidence, app_id: str, commands: Commands
+    sink: SinkDeclaration,
+    evidence: SinkEvidence,
+    app_id: str,
+    commands: Commands,
+    owned: Mapping[int, int] | None = None,
 ) -> tuple[Finding, ...]:
-    """A finding for the newest commit that took this writer's rows away, if there is one."""
+    """A finding for the newest commit that took this writer's rows away, if there is one. owned: version -> batch,
+    where a writer is known by something else than an application id."""
+    of = (
+        {commit.version: batch_of(commit, app_id) for commit in evidence.commits if app_id in app_ids(commit)}
+        if owned is None
+        else owned
+    )
     for index in range(len(evidence.commits) - 1, -1, -1):
         commit = evidence.commits[index]
         kept_up_to = _kept_up_to(commit)
-        if kept_up_to is None:
+        # A batch that overwrites the table has taken out nothing but what it replaces.
+        if kept_up_to is None or commit.version in of:
             continue
-        before = [item for item in evidence.commits[:index] if item.version > kept_up_to and app_id in app_ids(item)]
-        batches = sorted({batch for item in before if (batch := batch_of(item, app_id)) is not None})
+        before = [item for item in evidence.commits[:index] if item.version > kept_up_to and item.version in of]
+        batches = sorted({batch for item in before if (batch := of[item.version]) is not None})
         if not batches:
             continue
         later = evidence.commits[index + 1 :]
         # Once a batch, a backfill or a replay was written on top, the harm is done or repaired: no longer a reason to
         # refuse the next start, still a reason to look.
-        settled = any(app_id in app_ids(item) for item in later) or any(
+        settled = any(item.version in of for item in later) or any(
             item.mark and not is_query_id(item.mark.query_id) for item in later
         )
         return (_finding(sink, commit, kept_up_to, batches, settled, commands),)
     return ()
+
+
+def taken_out(commits: Sequence[Commit]) -> set[int]:
+    """The versions whose rows a RESTORE has taken out of the table."""
+    gone: set[int] = set()
+    for commit in commits:
+        kept = _kept_up_to(commit) if commit.operation == "RESTORE" else None
+        if kept is not None:
+            gone |= {one.version for one in commits if kept < one.version < commit.version}
+    return gone
 
 
 def _kept_up_to(commit: Commit) -> int | None:

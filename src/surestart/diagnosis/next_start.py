@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-SPARK_LINES = ("3.5", "4.0", "4.1", "4.2")
-DEFAULT_LINE = "4.0"
+from surestart import spark_lines
+
+SPARK_LINES = spark_lines.NAMES
+DEFAULT_LINE = spark_lines.DEFAULT
 
 
 class Outcome(StrEnum):
@@ -54,3 +57,20 @@ class NextStart:
                 return f"runs batch {self.batch}, then fails, at every start: {self.error}"
             case _:
                 return "cannot tell"
+
+
+def start_on(starts: Sequence[NextStart], spark: str) -> NextStart:
+    """What a start on that version of Spark does, given what it does on each known line. On a version that is not
+    known: what all known lines do alike, else that nobody can tell."""
+    line = spark_lines.find_line(spark)
+    if line is not None:
+        return next(start for start in starts if start.spark == line.name)
+    alike = {_anywhere(start) for start in starts}
+    if len(alike) == 1:
+        return replace(starts[-1], spark=spark)
+    why = f"Spark {spark or '(no version)'} is not known, and the known lines do not do the same"
+    return NextStart(spark, Outcome.CANNOT_TELL, None, why)
+
+
+def _anywhere(start: NextStart) -> NextStart:
+    return replace(start, spark="", otherwise=_anywhere(start.otherwise) if start.otherwise else None)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # A remedy's own rows in the ledger, (remedy-<digest>, 0) and of its undo (…, 1): surestart.sinks.postgres_once.
 REMEDY, RESTORED = "remedy-", 1
+_NO_ROW = "the database answered without the row that was asked for"
 
 
 def read_postgres_sinks(sink: object) -> dict[str, SinkEvidence]:
@@ -51,6 +52,9 @@ def read_postgres_sink(sink: PostgresSink) -> SinkEvidence:
         except psycopg.Error as error:
             problem = explained(error, secret, f"reading the ledger of {sink.target}", UNCHANGED)
             return sink_unreadable(problem, LEDGER)
+        except OSError as error:
+            # Not the server's own error: the way to it. Its words hold no part of the URL.
+            return sink_unreadable(f"{type(error).__name__}: {error.strerror or 'no answer'}", LEDGER)
     except SurestartError as error:
         return sink_unreadable(error, LEDGER)
 
@@ -61,19 +65,27 @@ def _read(connection: Any, target: str) -> SinkEvidence:
     from surestart.sinks.postgres_target import find_target
 
     found = connection.execute("SELECT to_regclass(%s)", (name(*target.split(".")),)).fetchone()
-    if not found or not found[0]:
+    if found is None:
+        return sink_unreadable(_NO_ROW, LEDGER)
+    if not found[0]:
         return sink_missing(LEDGER)
     place = find_target(connection, target)
-    has_rows = bool(connection.execute(f"SELECT EXISTS (SELECT 1 FROM {place.sql})").fetchone()[0])
+    filled = connection.execute(f"SELECT EXISTS (SELECT 1 FROM {place.sql})").fetchone()
     ledger = name(place.schema, TABLE)
     there = connection.execute("SELECT to_regclass(%s)", (ledger,)).fetchone()
-    if not there or not there[0]:
+    if filled is None or there is None:
+        return sink_unreadable(_NO_ROW, LEDGER)
+    has_rows = bool(filled[0])
+    if not there[0]:
         return SinkEvidence(source=LEDGER, has_rows=has_rows)
     rows = connection.execute(
-        "SELECT query_id, step, max(batch_id), max(query), max(stage), max(committed_at), min(committed_at)"
+        "SELECT query_id, step, max(batch_id), max(query), max(stage), max(committed_at), min(committed_at),"
+        " count(*) OVER ()"
         f" FROM {ledger} WHERE target = %s GROUP BY query_id, step ORDER BY max(committed_at) NULLS FIRST",
         (place.label,),
     ).fetchall()
+    if rows and rows[0][7] != len(rows):
+        return sink_unreadable(f"its ledger gave {len(rows)} of {rows[0][7]} rows", LEDGER)
     commits = tuple(_commit(number, row) for number, row in enumerate(rows))
     transactions = {
         commit.mark.app_id: Transaction(commit.mark.batch_id, commit.timestamp) for commit in commits if commit.mark
@@ -97,7 +109,7 @@ def _without_undone(commits: tuple[Commit, ...], rows: list[tuple[Any, ...]]) ->
 
 
 def _commit(number: int, row: tuple[Any, ...]) -> Commit:
-    query_id, step, batch, query, stage, committed, _ = row
+    query_id, step, batch, query, stage, committed, _, _ = row
     return Commit(
         version=number,
         timestamp=int(committed.timestamp() * 1000) if committed else None,

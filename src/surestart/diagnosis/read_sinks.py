@@ -3,58 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from surestart.checkpoint.storage import Storage, open_storage
 from surestart.declaration import SinkDeclaration
-from surestart.deltalog import read_active_files, read_delta_log, read_history
+from surestart.deltalog import Commit, DeltaLog, read_active_files, read_delta_log, read_history
 from surestart.deltalog.listing import NoDeltaLog
+from surestart.diagnosis.file_sink import FILE_SINKS, read_file_sink
 from surestart.diagnosis.sink_evidence import (
     HISTORY,
     LEDGER,
-    LOG,
     SinkEvidence,
+    app_ids,
     evidence_from_log,
     sink_missing,
     sink_unreadable,
+    sink_without_record,
 )
+from surestart.diagnosis.sink_names import UNRECORDED
 from surestart.errors import CannotTell
 
 # Enough to see a RESTORE of the last hours of a stream that commits twice a minute, in some 50 ms.
 COMMITS = 300
+# How far back it is read where the newest ones do not reach the query's own last commit: about two seconds.
+MORE_COMMITS = 20_000
 
 
 def read_sinks(
-    sinks: Iterable[SinkDeclaration], given: Mapping[str, SinkEvidence] | None = None, *, count_rows: bool
+    sinks: Iterable[SinkDeclaration],
+    given: Mapping[str, SinkEvidence] | None = None,
+    *,
+    count_rows: bool,
+    query_id: str | None = None,
 ) -> dict[str, SinkEvidence]:
     """Evidence by the sink's target. `given` holds what a session or a database connection has already answered.
 
     count_rows: also say whether the table is empty, which costs a read of its file list; only a first start needs it.
+    query_id: whose last commit the table's history has to reach back to, for whatever came behind that counts.
     """
     known = dict(given or {})
     for sink in sinks:
         if sink.target not in known:
-            known[sink.target] = read_sink(sink, count_rows=count_rows)
+            known[sink.target] = read_sink(sink, count_rows=count_rows, query_id=query_id)
     return known
 
 
-def read_sink(sink: SinkDeclaration, *, count_rows: bool) -> SinkEvidence:
+def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None = None) -> SinkEvidence:
     if sink.kind == "postgres":
         return sink_unreadable("its ledger is in a database that was not connected to", LEDGER)
+    if sink.kind in UNRECORDED:
+        return sink_without_record()
+    if sink.kind in FILE_SINKS:
+        return read_file_sink(sink.path or sink.target)
     if not sink.path:
         return sink_unreadable(
             "its files cannot be opened by name; DESCRIBE HISTORY through a session can tell", HISTORY
         )
-    if sink.kind in ("parquet", "jdbc", "foreach"):
-        return SinkEvidence(source=LOG, complete=False)
     try:
-        log = read_delta_log(sink.path)
-        has_rows = _has_rows(sink.path, log.latest_version) if count_rows else None
-        return evidence_from_log(log, read_history(sink.path, limit=COMMITS), has_rows)
+        # One storage for all questions: one listing, one budget.
+        files = open_storage(sink.path)
+        log = read_delta_log(sink.path, files)
+        has_rows = _has_rows(sink.path, log.latest_version, files) if count_rows else None
+        commits, unreached = _read_back(files, log, query_id)
+        return replace(evidence_from_log(log, commits, has_rows), unreached=unreached)
     except NoDeltaLog:
         return sink_missing()
     except CannotTell as problem:
         return sink_unreadable(problem)
 
 
-def _has_rows(path: str, version: int) -> bool:
+def _read_back(files: Storage, log: DeltaLog, query_id: str | None) -> tuple[tuple[Commit, ...], frozenset[str]]:
+    """The newest commits, back to the last one of each writer that is this query, and the writers not reached."""
+    commits = read_history(files.location, files, until=log.latest_version, limit=COMMITS)
+    ours = {app for app in log.transactions if query_id and (app == query_id or app.startswith(f"{query_id}:"))}
+    ours = {app for app in ours if not is_named(commits, app)}
+    step = COMMITS
+    while ours and commits and commits[0].version > log.earliest_commit and len(commits) < MORE_COMMITS:
+        step = min(2 * step, MORE_COMMITS - len(commits))
+        older = read_history(files.location, files, until=commits[0].version - 1, limit=step)
+        if not older:
+            break
+        ours = {app for app in ours if not is_named(older, app)}
+        commits = (*older, *commits)
+    return commits, frozenset(ours)
+
+
+def is_named(commits: Iterable[Commit], app_id: str) -> bool:
+    return any(app_id in app_ids(commit) for commit in commits)
+
+
+def _has_rows(path: str, version: int, storage: Storage) -> bool:
     """False only when every file is known to be empty; a file without statistics may hold rows."""
-    return any(file.rows is None or file.rows > file.deleted_rows for file in read_active_files(path, version))
+    return any(file.rows is None or file.rows > file.deleted_rows for file in read_active_files(path, version, storage))

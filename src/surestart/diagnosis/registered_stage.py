@@ -35,6 +35,7 @@ class StageFacts:
                     identity=_text(item, "identity") or "query-id",
                     step=_text(item, "step"),
                     keys=_texts(item.get("keys")),
+                    shared=shared if isinstance(shared := item.get("shared"), bool) else None,
                 )
                 for item in _maps(registered.get("sinks"))
             ),

@@ -25,6 +25,8 @@ from surestart.checkpoint.offset_log import OffsetLogEntry
 from surestart.checkpoint.positions import FilesPosition, UnknownPosition
 from surestart.checkpoint.snapshot import Checkpoint, Source
 from surestart.declaration import StageDeclaration
+from surestart.diagnosis.batch_text import batches
+from surestart.diagnosis.is_checkpoint import is_checkpoint
 from surestart.diagnosis.next_start import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome
 from surestart.diagnosis.state_versions import find_missing_state
 
@@ -111,6 +113,8 @@ class _Case:
         checkpoint = self.checkpoint
         if checkpoint.exists is False:
             return NextStart(self.spark, Outcome.FIRST, 0, "there is no checkpoint", new_identity=True)
+        if not is_checkpoint(checkpoint):
+            return NextStart(self.spark, Outcome.CANNOT_TELL, None, "this is no checkpoint")
         for fault in checkpoint.other_faults:
             if fault.path in ("", "sources"):
                 return self.of_fault(fault)
@@ -149,7 +153,8 @@ class _Case:
             return self.fails("STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY", why, occupied[0], "leftover")
         if commits.ids:
             first = commits.ids[0]
-            why = f"offsets/ is empty, commits/ holds {first} to {commits.ids[-1]}: batch {first} cannot commit again"
+            held = batches(first, commits.ids[-1])
+            why = f"offsets/ is empty, commits/ holds {held}: batch {first} cannot commit again"
             return self.runs(Outcome.LOOPS, 0, why, CONCURRENT)
         return self.runs(Outcome.FIRST, 0, "no batch is planned")
 

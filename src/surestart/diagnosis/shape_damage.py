@@ -114,7 +114,7 @@ def _bare_commit(commit: CommitLogEntry, last: bool, commands: Commands) -> Find
 
 
 def _stale_checksums(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
-    for fault in checkpoint.crc_faults.values():
+    for fault in (one for one in checkpoint.crc_faults.values() if one.kind == log_file.STALE_CRC):
         yield Finding(
             "CHECKSUM_STALE",
             Severity.UNSAFE,
@@ -133,8 +133,7 @@ def _versions(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             Severity.UNSAFE,
             start.why,
             "A newer Spark, or one with other settings, wrote this checkpoint.",
-            "start it with the Spark version that wrote it"
-            + (f" ({checkpoint.spark_version})" if checkpoint.spark_version else ""),
+            commands.doctor(f"start it with the Spark that wrote it: {checkpoint.spark_version or 'a newer one'}"),
             "change the version line.",
         )
     commit = checkpoint.latest_commit

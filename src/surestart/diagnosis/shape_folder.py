@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from surestart.checkpoint import log_file
 from surestart.checkpoint.snapshot import Checkpoint
-from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.commands import THE_CHECKPOINT, Commands
 from surestart.diagnosis.do_not import NO_EDIT
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.is_checkpoint import is_checkpoint
 from surestart.diagnosis.restart import NextStart, Outcome
+from surestart.typed import surestart
 
 
 def find_folder_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
@@ -21,17 +22,6 @@ def find_folder_shapes(checkpoint: Checkpoint, start: NextStart, commands: Comma
     yield from _metadata(checkpoint, start, commands)
 
 
-def is_checkpoint(checkpoint: Checkpoint) -> bool:
-    return not checkpoint.strange or bool(
-        checkpoint.query_id
-        or checkpoint.metadata_fault
-        or checkpoint.offsets_folder.exists
-        or checkpoint.commits_folder.exists
-        or checkpoint.sources_exist
-        or checkpoint.state.exists
-    )
-
-
 def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
     if checkpoint.exists is None or (checkpoint.exists and checkpoint.other_faults):
         return Finding(
@@ -39,7 +29,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
             Severity.CANNOT_TELL,
             checkpoint.other_faults[0].detail if checkpoint.other_faults else "the folder cannot be listed",
             "Nothing is known of this checkpoint. It may be whole.",
-            "give this user read access to the folder, then: " + commands.doctor(),
+            commands.doctor("give this user read access to the folder first"),
             "take an unread checkpoint for a missing one.",
         )
     if checkpoint.exists:
@@ -48,7 +38,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
             Severity.CANNOT_TELL,
             f"the folder holds {', '.join(checkpoint.strange[:5])} and nothing that a checkpoint has",
             "This is another folder: a table, or a root under which checkpoints lie.",
-            f"surestart inspect {shlex.quote(checkpoint.location.rstrip('/') + '/' + checkpoint.strange[0])}",
+            _inspect_another(checkpoint),
             "start a query on this folder: its files would mix with the ones that are there.",
         )
     return Finding(
@@ -60,6 +50,14 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
         commands.doctor(),
         "start it if this query has run before: somebody moved or deleted its checkpoint.",
     )
+
+
+def _inspect_another(checkpoint: Checkpoint) -> str:
+    """The first folder in it that may be a checkpoint; of a table, the table as what it is."""
+    inner = next((name for name in checkpoint.strange if name[0] not in "._" and "." not in name), "")
+    if inner and "_delta_log" not in checkpoint.strange:
+        return surestart("inspect", f"{checkpoint.location.rstrip('/')}/{inner}")
+    return surestart("inspect", THE_CHECKPOINT, "--sink", checkpoint.location)
 
 
 def _unreadable(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:

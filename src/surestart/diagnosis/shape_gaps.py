@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surestart.checkpoint.snapshot import Checkpoint
+from surestart.diagnosis.batch_text import batches
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.do_not import KEEP, NO_EDIT
 from surestart.diagnosis.finding import Finding, Severity
@@ -34,7 +35,7 @@ def _missing_logs(checkpoint: Checkpoint, start: NextStart, commands: Commands) 
             "COMMITS_DELETED",
             Severity.ATTENTION,
             f"offsets/ goes to {planned}, commits/ holds no batch",
-            f"Only batch {planned} is replayed; 0 to {planned - 1} count as done. Whether they are, the sink knows.",
+            f"Only batch {planned} is replayed, and {batches(0, planned - 1)} taken for done. The sink knows.",
             commands.doctor(),
             "delete offsets/ as well: " + KEEP[len("delete the checkpoint: ") :],
         )
@@ -114,9 +115,8 @@ def _relation(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             "COMMITS_BEHIND",
             Severity.ATTENTION,
             f"offsets/ goes to {planned}, commits/ to {committed}: {planned - committed} behind, one is normal",
-            f"Only batch {planned} is replayed; {committed + 1} to {planned - 1} count as done. Commit files were "
-            "deleted, "
-            "or the query ran with asynchronous progress tracking.",
+            f"Only batch {planned} is replayed, and {batches(committed + 1, planned - 1)} taken for done. Commit files "
+            "were deleted, or the query ran with asynchronous progress tracking.",
             commands.doctor(),
             "expect the missing batches to be replayed: deleting commit files does not rewind a query.",
         )
@@ -182,7 +182,7 @@ def _odd_names(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
                 f"{folder.name}/{name} is no name that Spark writes",
                 f"Spark takes it for batch {batch} and looks for a file {folder.name}/{batch}"
                 + (": every start fails." if batch > newest else "."),
-                f"move {folder.name}/{name} out of the checkpoint, then: {commands.doctor()}",
+                commands.doctor(f"move {folder.name}/{name} out of the checkpoint first"),
                 "rename it to a number.",
             )
         for batch in folder.blocked:

@@ -33,6 +33,34 @@ def find_position_shapes(
     yield from _moves_back(checkpoint, commands)
     for source in checkpoint.sources:
         yield from _moves(source, commands)
+    yield from _control_batches(checkpoint, commands)
+
+
+def _control_batches(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
+    """Planned by an operation on the checkpoint and not by its query (OffsetSeqMetadataV2.controlBatchInfo)."""
+    pending = checkpoint.in_flight
+    control = checkpoint.control_batches
+    if pending is not None and pending in control:
+        yield Finding(
+            "CONTROL_BATCH_PENDING",
+            Severity.CANNOT_TELL,
+            f"batch {pending} is a control batch ({control[pending]}) and not committed",
+            "An operation on the checkpoint, such as a rewind or a repartition of its state, was begun and not "
+            "finished. Most versions refuse to start the query then (DETECTED_PENDING_CONTROL_BATCH, "
+            "STREAMING_UNFINISHED_REPARTITION_DETECTED); what another one does with the batch is not known. Run that "
+            "operation again, with the same settings.",
+            commands.doctor(),
+            "delete the batch's file in offsets/: what the operation has changed already stays changed.",
+        )
+    elif control:
+        newest = max(control)
+        yield Finding(
+            "CONTROL_BATCH",
+            Severity.INFO,
+            f"batch {newest} was a control batch ({control[newest]})",
+            "An operation on the checkpoint was done in it. It moved no row, and a sink need not know its number.",
+            commands.doctor(),
+        )
 
 
 def _compare_declared(

@@ -10,6 +10,7 @@ from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
 from surestart.diagnosis.restart import NextStart, Outcome
 from surestart.diagnosis.state_versions import expected_partitions
+from surestart.typed import spark_sql, sql_text, surestart
 
 
 def find_source_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
@@ -94,7 +95,10 @@ def _auto_loader(checkpoint: Checkpoint, source: Source) -> Finding:
         Severity.INFO,
         f"sources/{source.id}/rocksdb holds Auto Loader's list of files, in a format that only Databricks reads",
         "Which files are ingested cannot be told from here.",
-        f"on Databricks: SELECT * FROM cloud_files_state('{checkpoint.location}')",
+        spark_sql(
+            f"SELECT * FROM cloud_files_state({sql_text(checkpoint.location)})",
+            "on Databricks, in a session",
+        ),
         "delete it: every file would be new again.",
     )
 
@@ -142,6 +146,6 @@ def _state_notes(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding
             Severity.CANNOT_TELL,
             checkpoint.state.sampled,
             "So many folders are not listed over the network; whether every version is there is not known.",
-            "run surestart inspect where the storage is mounted",
+            surestart("inspect", checkpoint.location, note="where the storage is mounted"),
             "take unlisted state for complete state.",
         )

@@ -12,8 +12,8 @@ from surestart.checkpoint.positions import FilesPosition
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.is_checkpoint import is_checkpoint
 from surestart.diagnosis.restart import NextStart
-from surestart.diagnosis.shape_folder import is_checkpoint
 
 # Spark writes offsets/N in the same second in which it plans batch N; clocks of driver and storage may differ.
 COPY_GAP_S = 600
@@ -21,23 +21,25 @@ CLOCK_GAP_MS = 60_000
 _DRAFT = re.compile(r"(offsets|commits)/\.(\d{1,18})\.([0-9a-fA-F-]{36})(?:\.TID\d+)?\.tmp")
 
 
-def find_traces(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
+def find_traces(checkpoint: Checkpoint, start: NextStart, declared: bool, commands: Commands) -> Iterator[Finding]:
     if checkpoint.exists is not True or not is_checkpoint(checkpoint):
         return
     yield from _rewound(checkpoint, commands)
+    yield from _taken_from(checkpoint, declared, commands)
     yield from _orphan_checksums(checkpoint, commands)
-    yield from _copied(checkpoint, commands)
+    yield from _copied(checkpoint, declared, commands)
     yield from _moved(checkpoint, commands)
     yield from _two_writers(checkpoint, commands)
     yield from _strange(checkpoint, commands)
     yield from _leftovers(checkpoint, commands)
 
 
-def _rewound(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
+def traces_of_later_batches(checkpoint: Checkpoint) -> list[str]:
+    """What shows that batches beyond the newest planned one have run."""
     planned = checkpoint.latest_planned
+    traces: list[str] = []
     if planned is None:
-        return
-    traces = []
+        return traces
     for source in checkpoint.sources:
         log = source.folder.file_log if source.folder else None
         # One entry ahead is normal: the list is written just before offsets/N.
@@ -49,6 +51,11 @@ def _rewound(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
         latest = max((versions.latest or 0 for versions in operator.stores.values()), default=0)
         if latest > planned + 1:
             traces.append(f"state/{operator.id} goes to version {latest}, batch {planned} writes {planned + 1}")
+    return traces
+
+
+def _rewound(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
+    traces, planned = traces_of_later_batches(checkpoint), checkpoint.latest_planned
     if traces:
         yield Finding(
             "REWOUND",
@@ -60,6 +67,26 @@ def _rewound(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
             commands.plan("replay"),
             "start it: measured on Spark 4.0, 20 of 80 rows were lost without a message.",
         )
+
+
+def _taken_from(checkpoint: Checkpoint, declared: bool, commands: Commands) -> Iterator[Finding]:
+    """A checkpoint without `state/` is that of a query without state, or has lost it: nothing else in it tells which.
+    Spark makes the folder's own entries with the first batch and takes none away."""
+    own, newest = checkpoint.folder_modified, checkpoint.newest_modified
+    if declared or checkpoint.state.exists is not False or checkpoint.latest_committed is None:
+        return
+    if checkpoint.query_id is None or checkpoint.strange or own is None or newest is None or own <= newest + 1:
+        return
+    yield Finding(
+        "TAKEN_FROM_CHECKPOINT",
+        Severity.CANNOT_TELL,
+        f"something was put into this folder or taken from it {_span(own - newest)} after its newest file was written, "
+        "and there is no state/",
+        "If it was the state of an aggregation, a join or a deduplication, the next start fails. A query that keeps no "
+        "state lacks nothing.",
+        commands.doctor(),
+        "start a query that keeps state: without it, rows that it has seen are new to it.",
+    )
 
 
 def _orphan_checksums(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
@@ -85,7 +112,8 @@ def _orphan_checksums(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fi
             )
 
 
-def _copied(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
+def _copied(checkpoint: Checkpoint, declared: bool, commands: Commands) -> Iterator[Finding]:
+    """For a stage that would be started on it; looked at by itself, a copy is what a backup is, and no fault."""
     entry = checkpoint.latest_offsets
     written = checkpoint.offsets_folder.last_modified
     if not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms or written is None:
@@ -94,12 +122,12 @@ def _copied(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
     if gap > COPY_GAP_S:
         yield Finding(
             "COPIED",
-            Severity.ATTENTION,
+            Severity.ATTENTION if declared else Severity.INFO,
             f"offsets/ was last written {_span(gap)} after batch {entry.batch}, its newest, was planned",
             "The folder was copied, moved between stores or restored from a backup. A backup may be older than the "
             "sink; a "
             "copy shares its query id with the original, and both count as one query to the sink.",
-            commands.doctor(),
+            commands.doctor("the original must not run beside it"),
             "run the copy and the original against one sink.",
         )
 

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 
 from surestart.checkpoint.snapshot import Checkpoint
 from surestart.declaration import StageDeclaration
-from surestart.diagnosis.commands import Commands
+from surestart.diagnosis.commands import Commands, ForeignCommands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.is_checkpoint import is_checkpoint
 from surestart.diagnosis.restart import DEFAULT_LINE, NextStart, Outcome, predict_next_start
 from surestart.diagnosis.shape_damage import find_damaged_logs
-from surestart.diagnosis.shape_folder import find_folder_shapes, is_checkpoint
+from surestart.diagnosis.shape_folder import find_folder_shapes
 from surestart.diagnosis.shape_gaps import find_log_gaps
 from surestart.diagnosis.shape_positions import find_position_shapes
 from surestart.diagnosis.shape_sources import find_source_shapes
@@ -39,13 +40,14 @@ def diagnose_checkpoint(
     """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by "
     "`acceptance`."""
     start = predict_next_start(checkpoint, spark, declaration)
-    commands = commands or Commands(stage_of(checkpoint, declaration))
+    if commands is None:
+        commands = Commands(declaration.stage) if declaration else ForeignCommands.of(checkpoint.location)
     found = [
         *find_folder_shapes(checkpoint, start, commands),
         *_find_log_shapes(checkpoint, start, commands),
         *find_position_shapes(checkpoint, declaration, commands),
         *find_source_shapes(checkpoint, start, commands),
-        *find_traces(checkpoint, start, commands),
+        *find_traces(checkpoint, start, declaration is not None, commands),
     ]
     return tuple(_explain_failure(found, start, commands))
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from surestart.declaration import SinkDeclaration, StageDeclaration
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.typed import in_the_code
 
 RECOGNISED = {
     "delta-append": "each append carries (query id, batch id); Delta drops a pair that it has",
@@ -72,7 +73,7 @@ def _audit_pairs(sinks: Sequence[SinkDeclaration], commands: Commands) -> list[F
             + (f" (step {step!r})" if step else " (no step)"),
             "The table takes the second write for a replay of the first and drops it, in every batch, without an "
             "error.",
-            "give each write of the batch into this table a step of its own",
+            in_the_code("give each write of the batch into this table a step of its own"),
             "leave the two writes under one pair because the first test passed: the second one's rows are missing.",
         )
         for (target, step), count in counts.items()
@@ -100,7 +101,7 @@ _CONSTANT = Finding(
     "{target} ({kind}) writes under a constant application id, not under the query id",
     "A replay is recognised, but so is every batch of a new checkpoint that begins at 0 again: its rows are dropped "
     "without an error until the batch ids pass those of the old one.",
-    "take the query id from the checkpoint: surestart.sinks.identity.read_query_id",
+    in_the_code("take the query id from the checkpoint, as surestart.sinks.identity.read_query_id does"),
     "keep the constant and promise never to reset: a lost checkpoint is enough.",
 )
 _NO_IDENTITY = Finding(
@@ -109,7 +110,7 @@ _NO_IDENTITY = Finding(
     "{target} ({kind}) is written without (query id, batch id)",
     "Nothing tells a second write of a batch from the first: after a crash between the write and Spark's commit, the "
     "batch's rows are there twice, in part or in whole.",
-    "use surestart.sinks.delta_append.DeltaAppend, DeltaMerge or surestart.sinks.postgres.PostgresSink",
+    in_the_code("use surestart.sinks.delta_append.DeltaAppend, DeltaMerge or surestart.sinks.postgres.PostgresSink"),
     "remove doubled rows by hand after each crash and call it handled.",
 )
 _PARQUET = Finding(
@@ -118,7 +119,7 @@ _PARQUET = Finding(
     "{target} (parquet) recognises a batch by its number alone, in _spark_metadata of the output folder",
     "A replay is recognised; but so is every batch of a new checkpoint over the same folder (FileStreamSink.addBatch): "
     "its rows are dropped until the ids pass the old ones. Readers that list the folder see files of failed attempts.",
-    "use surestart.sinks.delta_append.DeltaAppend",
+    in_the_code("use surestart.sinks.delta_append.DeltaAppend"),
     "start a new checkpoint over an output folder that was written before.",
 )
 _UNKNOWN = Finding(
@@ -140,6 +141,6 @@ def _partial_read(sink: SinkDeclaration, declaration: StageDeclaration, commands
         "error)",
         "Spark counts the batch as done when the function returns: rows that were not read are not read again."
         + (" The state of unread partitions is not saved, and the next batch fails or loses it." if stateful else ""),
-        "write or count every row of batch_df in the function",
+        in_the_code("write or count every row of batch_df in the function"),
         "return early from the function for any reason but an empty batch.",
     )

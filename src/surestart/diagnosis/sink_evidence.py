@@ -3,6 +3,8 @@
 Delta log on storage    evidence_from_log        every writer's last batch; complete
 DESCRIBE HISTORY rows   evidence_from_history    a table whose files nobody may open; 30 days unless kept longer
 Postgres ledger rows    evidence_from_ledger     one row per (application id, batch), in the rows' own transaction
+a file sink's own log   file_sink                batches by number alone, whichever query wrote them
+no record to be read    sink_without_record      Spark and the sink keep none, or it is out of reach of this program
 nothing there           sink_missing             the table or the ledger does not exist
 not to be had           sink_unreadable          why; never the same as "nothing there"
 """
@@ -12,10 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from surestart.deltalog import Commit, DeltaLog, HistoryEvidence, Transaction
 from surestart.deltalog.actions import integer
 from surestart.errors import SurestartError
+
+if TYPE_CHECKING:
+    from surestart.diagnosis.file_sink import FileBatches
 
 LOG = "delta log"
 HISTORY = "table history"
@@ -28,7 +34,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 @dataclass(frozen=True)
 class SinkEvidence:
     """transactions: application id -> last batch. complete: an id that is absent never wrote, or is forgotten.
-    sees_newest: no commit is younger than what is known here."""
+    sees_newest: no commit is younger than what is known here. batches: what a sink knows by number alone. asked: it was
+    asked at all; False where nothing keeps a record that could be read. unreached: writers whose last commit is older
+    than what was read of the history, so that what came behind it is not known."""
 
     source: str
     exists: bool = True
@@ -42,6 +50,9 @@ class SinkEvidence:
     table_id: str = ""
     latest_version: int | None = None
     problem: str = ""
+    batches: FileBatches | None = None
+    asked: bool = True
+    unreached: frozenset[str] = frozenset()
 
     @property
     def known(self) -> bool:
@@ -146,6 +157,10 @@ def sink_missing(source: str = LOG) -> SinkEvidence:
 def sink_unreadable(error: SurestartError | str, source: str = LOG) -> SinkEvidence:
     what = error if isinstance(error, str) else error.what
     return SinkEvidence(source=source, complete=False, problem=what)
+
+
+def sink_without_record(source: str = "") -> SinkEvidence:
+    return SinkEvidence(source=source, complete=False, sees_newest=False, asked=False)
 
 
 def app_ids(commit: Commit) -> set[str]:

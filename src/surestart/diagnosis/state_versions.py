@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from surestart.checkpoint.commit_log import CommitLogEntry
 from surestart.checkpoint.snapshot import Checkpoint
-from surestart.checkpoint.state_folder import StateOperator, StoreVersions
+from surestart.checkpoint.state_folder import ROCKSDB, StateOperator, StoreVersions
 from surestart.declaration import StageDeclaration
 
 
@@ -46,8 +46,11 @@ def _missing_of_operator(
 ) -> MissingState | None:
     provider = checkpoint.state.provider or ""
     folder = f"state/{operator.id}"
+    if not operator.stores:
+        return MissingState(f"{folder} holds no state; batch {batch} loads version {batch}", folder, True)
+    present = {partition for partition, _ in operator.stores}
     for partition in range(expected_partitions(checkpoint, operator) or operator.partitions):
-        if not any(found == partition for found, _ in operator.stores):
+        if partition not in present:
             return MissingState(f"{folder}/{partition} is missing or empty", f"{folder}/{partition}", True)
         for store in operator.store_names:
             versions = operator.stores.get((partition, store))
@@ -89,4 +92,4 @@ def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...]) -> st
         return f"version {batch}"
     if ids and not any(store_id.lower() in present for store_id in ids):
         return f"version {batch} with the id that commits/{batch - 1} names"
-    return ""
+    return versions.missing_for(batch, ROCKSDB)

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from surestart.errors import UsageError
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,16 +93,30 @@ def file_batch(
     files of these names, whatever their folder; no other file is opened."""
     from pyspark.sql import functions as F
 
+    files = _listed(spark, path, on_databricks, options)
+    if names:
+        # Spark drops files by this column when it lists them; by `path` only after it has read their content.
+        files = files.where(F.col("_metadata.file_name").isin(list(names)))
+    return files.select(*COLUMNS)
+
+
+def file_listing(
+    spark: SparkSession, path: str, on_databricks: bool, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The same files, none of them opened: source, changed, length."""
+    from pyspark.sql import functions as F
+
+    files = _listed(spark, path, on_databricks, options)
+    return files.select(F.col("path").alias("source"), F.col("modificationTime").alias("changed"), "length")
+
+
+def _listed(spark: SparkSession, path: str, on_databricks: bool, options: Mapping[str, str] | None) -> DataFrame:
     reader = spark.read.option("recursiveFileLookup", "true")
     checked = reader_options(on_databricks, options)
     for name in _SAME.values():
         if name in checked:
             reader = reader.option(name, checked[name])
-    files = reader.format("binaryFile").load(path)
-    if names:
-        # Spark drops files by this column when it lists them; by `path` only after it has read their content.
-        files = files.where(F.col("_metadata.file_name").isin(list(names)))
-    return files.select(*COLUMNS)
+    return reader.format("binaryFile").load(path)
 
 
 def reader_options(on_databricks: bool, options: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -158,8 +173,10 @@ def _refused(name: str, value: str, what: str, harm: str) -> UsageError:
     return UsageError(
         f"file source option {name}={value!r} {what}",
         meaning=f"{harm[0].upper()}{harm[1:]}. The stage has not been started.",
-        next=f"take {name} out of the file source's options; `maxFilesPerTrigger`, `maxBytesPerTrigger` and "
-        "`pathGlobFilter` work everywhere",
+        next=in_the_code(
+            f"take {name} out of the file source's options; maxFilesPerTrigger, maxBytesPerTrigger and pathGlobFilter "
+            "work everywhere"
+        ),
         do_not="set it in one environment only: the other environments stop testing what production does.",
         code="OptionWithoutTwin",
     )

@@ -64,7 +64,7 @@ def split_lines(files: DataFrame) -> DataFrame:
         "source", "source_time", "text", (F.octet_length("text") == F.col("bytes")).alias("ascii_only")
     )
     lines = judged.select(
-        "source", "source_time", "ascii_only", F.posexplode(F.split("text", F.lit("\n"))).alias("offset", "line")
+        "source", "source_time", "ascii_only", F.posexplode(F.split("text", "\n")).alias("offset", "line")
     )
     line = F.col("line")
     # A text of ASCII characters only is its own bytes already.

@@ -22,6 +22,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.session import runs_on_databricks
 from surestart.sources.kafka_security import SecretPlace, hide_plans, kafka_options
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -65,14 +66,20 @@ class KafkaSource:
         for address in self.bootstrap.split(","):
             if not _BOOTSTRAP.fullmatch(address.strip()):
                 # Not repeated: a pasted URL may have a password in it.
-                raise _unusable("bootstrap is not host:port, or several of them with commas", "--set bootstrap=…")
+                raise _unusable(
+                    "bootstrap is not host:port, or several of them with commas", "bootstrap=localhost:9092"
+                )
         if not _TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
-            raise _unusable(f"topic {self.topic!r} is not one topic's name", "--set topic=sensor")
+            raise _unusable(f"topic {self.topic!r} is not one topic's name", "topic=sensor")
         if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
-            raise _unusable(f"max_offsets_per_trigger {self.max_offsets_per_trigger} is below 1", "--set topic=sensor")
+            raise _unusable(f"max_offsets_per_trigger {self.max_offsets_per_trigger} is below 1", "topic=sensor")
         for name, _ in self.options:
             if not _TUNABLE.fullmatch(name):
-                raise _unusable(f"option {name!r} is not to be set here", "without it; see the list in docs/kafka.md")
+                raise _unusable(
+                    f"option {name!r} is not to be set here",
+                    "topic=sensor",
+                    "without that option; docs/kafka.md lists those that may be set",
+                )
         self.starting_positions()
 
     def starting_positions(self) -> dict[int, int] | None:
@@ -89,7 +96,8 @@ class KafkaSource:
         ):
             raise _unusable(
                 f"starting_offsets {self.starting_offsets!r} is neither 'earliest' nor an offset for each partition",
-                '--set starting_offsets=earliest  # or \'{"0": 17, "1": -2}\'',
+                "starting_offsets=earliest",
+                'or a JSON object such as {"0": 17, "1": -2}',
             )
         return positions
 
@@ -168,11 +176,11 @@ def _records(kafka: DataFrame) -> DataFrame:
     )
 
 
-def _unusable(what: str, how: str) -> UsageError:
+def _unusable(what: str, setting: str, note: str = "") -> UsageError:
     return UsageError(
         f"Kafka source: {what}",
         meaning="The stage would read other records than it was meant to. Nothing was started.",
-        next=f"surestart run raw-ingest --set source=kafka {how}",
+        next=surestart("run", "raw-ingest", "--set", "source=kafka", "--set", setting, note=note),
         do_not="start from latest: what arrived before the first start, or during a reset, would be missing.",
         code="KafkaSource",
     )

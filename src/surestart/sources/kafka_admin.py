@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from surestart.errors import CannotTell, UsageError
 from surestart.sources.kafka_security import SecretPlace, client_settings, refused_settings
+from surestart.typed import typed, word
 
 T = TypeVar("T")
 
@@ -145,7 +146,7 @@ def import_client() -> Any:
             f"confluent-kafka is not installed in this environment ({error})",
             meaning="A topic's identity and offsets are read with it. Spark reads records without it; but whether a "
             "stage may start cannot be told, so the start gate lets none pass unless somebody accepts that.",
-            next=f"{sys.executable} -m pip install 'surestart[kafka]'",
+            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[kafka]"),
             code="KafkaClientNotInstalled",
         ) from error
     return confluent_kafka

@@ -13,10 +13,11 @@ then report an empty topic where there is none. Admin calls do not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from surestart.errors import CannotTell
 from surestart.sources.kafka_admin import KafkaAdmin
 from surestart.sources.kafka_security import SecretPlace
 
@@ -121,6 +122,10 @@ def read_kafka_evidence(
     latest = cluster.list_offsets(topic, numbers, "latest", committed=True)
     end = cluster.list_offsets(topic, numbers, "latest")
     configs = cluster.describe_configs(topic)
+    untold = [one for one in numbers if one not in earliest or one not in latest or one not in end]
+    unset = [name for name in ("retention.ms", "cleanup.policy") if name not in configs]
+    if untold or unset:
+        raise _untold(bootstrap, topic, untold, unset)
     return KafkaEvidence(
         bootstrap=bootstrap,
         topic=topic,
@@ -130,6 +135,18 @@ def read_kafka_evidence(
         retention_bytes=_limit(configs, "retention.bytes"),
         cleanup_policy=configs.get("cleanup.policy", ""),
         observed_at=now,
+    )
+
+
+def _untold(bootstrap: str, topic: str, partitions: Sequence[int], settings: Sequence[str]) -> CannotTell:
+    """What an answer leaves out would count as not lost, and as kept for ever."""
+    what = [f"the offsets of partition {number}" for number in partitions[:5]] + list(settings)
+    return CannotTell(
+        f"{bootstrap} answered for topic {topic!r} without {', '.join(what)}",
+        meaning="Whether unread records were deleted, or will be soon, is not known.",
+        next="surestart doctor raw-ingest  # once the cluster answers",
+        do_not="take the checkpoint for safe because nothing was found wrong.",
+        code="KafkaAnswerIncomplete",
     )
 
 

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING
 
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.finding import Finding, Severity
+from surestart.diagnosis.resampling import Sample
 from surestart.errors import SurestartError, UsageError
 from surestart.sources.kafka_evidence import KafkaEvidence, measure_lag, read_kafka_evidence
 from surestart.sources.kafka_range import read_next_range
+from surestart.typed import typed
 
 if TYPE_CHECKING:
     from surestart.checkpoint.snapshot import Checkpoint
@@ -141,7 +143,14 @@ def check_positions(
                 Severity.INFO,
                 f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
                 "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
-                f"kafka-transactions.sh --bootstrap-server {evidence.bootstrap} find-hanging --topic {evidence.topic}",
+                typed(
+                    "kafka-transactions.sh",
+                    "--bootstrap-server",
+                    evidence.bootstrap,
+                    "find-hanging",
+                    "--topic",
+                    evidence.topic,
+                ),
             )
         )
     return tuple(findings)
@@ -153,7 +162,7 @@ def _missing(evidence: KafkaEvidence) -> Finding:
         Severity.UNSAFE,
         f"{evidence.bootstrap} has no topic {evidence.topic!r}",
         "It was deleted, has another name, or this is another cluster. Unread records are gone with it.",
-        f"kafka-topics.sh --bootstrap-server {evidence.bootstrap} --list",
+        typed("kafka-topics.sh", "--bootstrap-server", evidence.bootstrap, "--list"),
         "create it to get the stage going: offsets of the checkpoint would point into the new one.",
     )
 
@@ -178,15 +187,28 @@ def inspect_kafka_start(
     commands: Commands = _COMMANDS,
 ) -> tuple[Finding, ...]:
     """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
+    return look_at_kafka(source, checkpoint, recorded_topic_id, timeout_seconds, commands).findings
+
+
+def look_at_kafka(
+    source: KafkaSource,
+    checkpoint: Checkpoint,
+    recorded_topic_id: str,
+    timeout_seconds: float,
+    commands: Commands,
+) -> Sample[KafkaEvidence]:
+    """One look: the findings with the answers that they were made of, and what those answers speak of."""
     reads = read_next_range(checkpoint, source.topic)
     try:
         evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
     except SurestartError as error:
-        return (out_of_reach(error, commands),)
+        return Sample((out_of_reach(error, commands),))
+    told = [*evidence.by_partition, *(["topic id"] if evidence.topic_id else [])]
     if not evidence.exists:
-        return (_missing(evidence),)
+        return Sample((_missing(evidence),), evidence, frozenset(told))
     identity = check_topic_identity(recorded_topic_id, evidence, commands) if reads.start else ()
-    return (*identity, *check_positions(evidence, reads.start, commands, reads.end))
+    positions = check_positions(evidence, reads.start, commands, reads.end)
+    return Sample((*identity, *positions), evidence, frozenset(told))
 
 
 def out_of_reach(error: SurestartError, commands: Commands) -> Finding:

@@ -28,6 +28,8 @@ from urllib.parse import quote
 
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.session import runs_on_databricks
+from surestart.spark_errors import condition_of
+from surestart.typed import typed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +145,7 @@ def hide_plans(spark: SparkSession) -> None:
         spark.conf.set(_PLAN_LENGTH, "0")
         held = spark.conf.get(_PLAN_LENGTH)
     except PySparkException as error:
-        held = f"refused: {error.getCondition() or type(error).__name__}"
+        held = f"refused: {condition_of(error) or type(error).__name__}"
     if held != "0":
         raise Refused(
             f"{_PLAN_LENGTH} cannot be set to 0 in this session ({held}), and the Kafka source has credentials",
@@ -214,7 +216,7 @@ def _read_scope(scope: str, keys: tuple[str, ...], dbutils: Any) -> dict[str, st
         raise CannotTell(
             f"secret scope {scope!r} cannot be read ({type(error).__name__})",
             meaning="It does not exist, or whoever runs this may not read it.",
-            next=f"databricks secrets list-secrets {scope}",
+            next=typed("databricks", "secrets", "list-secrets", scope),
             do_not="put the password into a job parameter or a cluster's environment: others can read those.",
             code="SecretsOutOfReach",
         ) from None

@@ -17,6 +17,7 @@ def all_explanations() -> tuple[Explanation, ...]:
         delta_table_errors,
         kafka_errors,
         log_lines,
+        our_codes,
         our_errors,
         state_errors,
         user_code_errors,
@@ -33,4 +34,6 @@ def all_explanations() -> tuple[Explanation, ...]:
         our_errors,
         user_code_errors,
     )
-    return tuple(entry for module in modules for entry in module.EXPLANATIONS)
+    by_hand = tuple(entry for module in modules for entry in module.EXPLANATIONS)
+    told = {entry.name for entry in by_hand}
+    return (*by_hand, *(entry for entry in our_codes.EXPLANATIONS if entry.name not in told))

@@ -6,6 +6,8 @@ from surestart.diagnosis.explanations.explanation import DOCTOR, RESET, RESUME, 
 
 _EVOLUTION = "STREAMING_QUERY_EVOLUTION_ERROR"
 _REPARTITION = "STATE_REPARTITION_INVALID_CHECKPOINT"
+# Of Databricks; its error page is the source, the wording is not.
+_METADATA = "STREAMING_CHECKPOINT_METADATA_ERROR"
 
 EXPLANATIONS = (
     Explanation(
@@ -154,6 +156,36 @@ EXPLANATIONS = (
         "none: run the same repartition again, with the same number of partitions",
         DOCTOR,
         "start it with another number of partitions, or remove the newest batch.",
+    ),
+    Explanation(
+        f"{_METADATA}.DETECTED_PENDING_CONTROL_BATCH",
+        Risk.NO,
+        "The newest batch of the checkpoint is a control batch that is not committed: an operation on the checkpoint "
+        "(a rewind, a repartition of its state, a change of its properties) was begun and not finished.",
+        "Nothing was read or written by this start. No row is in a control batch.",
+        "none: run the same operation again until it ends, then the query",
+        DOCTOR,
+        "remove the newest batch, or start the query with other settings to get past it.",
+        (r"Detected pending control batch",),
+    ),
+    Explanation(
+        _METADATA,
+        Risk.POSSIBLE,
+        "An operation on the checkpoint, such as a rewind, found something that it cannot work with.",
+        "Nothing was changed by the operation that says so.",
+        "none: the doctor says what state the checkpoint is in",
+        DOCTOR,
+    ),
+    Explanation(
+        "STREAMING_UNRESUMABLE_CONTROL_BATCH_DETECTED",
+        Risk.NO,
+        "A control batch is unfinished, and this start asks for other settings than it was begun with: another number "
+        "of state partitions, or another value of a checkpoint property.",
+        "Nothing was read or written by this start.",
+        "none: start it with the settings that the message names; change them when that has finished",
+        DOCTOR,
+        "remove the newest batch.",
+        (r"Unfinished control batch",),
     ),
     Explanation(
         _REPARTITION,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surestart.diagnosis.explanations.explanation import BACKFILL, DOCTOR, RESET, RUN, Explanation, Risk
+from surestart.diagnosis.explanations.explanation import BACKFILL, DOCTOR, REPLAY, RESET, RUN, Explanation, Risk
 
 _NO_DELETE = "delete the checkpoint, as the message says: over output that was kept, every row is written again."
 _RESTART = "none: run again, once; only if it repeats, ask the doctor"
@@ -29,8 +29,8 @@ EXPLANATIONS = (
         "The source table has another id than the one that the checkpoint has read: it was dropped and made again, "
         "replaced, or the path leads elsewhere.",
         "Nothing was read or written. What the old table held beyond the last batch is not known to be in the new one.",
-        "reset of this stage, with the position in the new table where the old one's rows end; the next stages follow",
-        RESET,
+        "replay of this stage from its output: it begins anew with the new table, and leaves out what the output has",
+        REPLAY,
         _NO_DELETE,
         (r"reading from an unexpected Delta table",),
     ),
@@ -43,8 +43,8 @@ EXPLANATIONS = (
         "This start lost nothing. The rows are still in the table unless they were deleted from it; only the record "
         "of "
         "what is new is gone.",
-        "backfill the hole from the table's contents, then resume from an explicit version",
-        BACKFILL,
+        "replay of this stage from its output: it begins anew with what the table holds, and leaves out what it has",
+        REPLAY,
         _NO_DELETE,
         (r"it's likely your query is lagging behind",),
     ),
@@ -53,8 +53,8 @@ EXPLANATIONS = (
         Risk.YES,
         "The source table's log begins later than the version that the checkpoint goes on with.",
         "This start lost nothing. With failOnDataLoss=false the commits in between would be skipped.",
-        "backfill the hole from the table's contents, then resume from an explicit version",
-        BACKFILL,
+        "replay of this stage from its output: it begins anew with what the table holds, and leaves out what it has",
+        REPLAY,
         "set failOnDataLoss to false.",
         (r"Delta stream cannot resume from version \d+",),
     ),
@@ -87,8 +87,8 @@ EXPLANATIONS = (
         "rows cannot express that.",
         "Nothing was passed on. skipChangeCommits leaves out the whole commit, its new rows included; ignoreChanges "
         "passes rewritten rows on again.",
-        "none if the commit holds no new rows: skipChangeCommits; else reset with an explicit version",
-        DOCTOR,
+        "replay of this stage from its output: it begins anew behind the commit, and leaves out what the output has",
+        REPLAY,
         "set ignoreChanges in front of a sink that appends, or take a fresh checkpoint as the message says.",
         (r"Detected a data update .{0,300} in the source table",),
     ),
@@ -97,8 +97,9 @@ EXPLANATIONS = (
         Risk.NO,
         "A commit of the source table deleted rows (TRUNCATE, a full DELETE, or a partition).",
         "Nothing was passed on. Rows that were deleted before they were read are missing downstream, as upstream.",
-        "none: set ignoreDeletes, if deletions need not be passed on, then run",
-        RUN,
+        "replay of this stage from its output: it begins anew behind the commit, and leaves out what the output has",
+        REPLAY,
+        "set ignoreDeletes: deletions that a RESTORE has brought back come again as new rows, each of them twice.",
         patterns=(r"Detected deleted data .{0,300} from streaming source",),
     ),
     Explanation(

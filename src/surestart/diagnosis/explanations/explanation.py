@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+# What a command looks like: {stage} is filled in where the text names one.
+from surestart.codes.code import BACKFILL, DOCTOR, HISTORY, REPLAY, RESET, RESUME, RUN
+
+__all__ = ["BACKFILL", "DOCTOR", "HISTORY", "REPLAY", "RESET", "RESUME", "RUN"]
+
 
 class Risk(StrEnum):
     """Whether rows are lost or doubled, or will be at the next start."""
@@ -13,15 +18,6 @@ class Risk(StrEnum):
     POSSIBLE = "possibly"
     YES = "yes"
 
-
-# What a command looks like: {stage} is filled in where the text names one.
-DOCTOR = "surestart doctor {stage}"
-RUN = "surestart run {stage}"
-RESUME = "surestart plan resume {stage} -o plan.json"
-REPLAY = "surestart plan replay {stage} --from-output -o plan.json"
-BACKFILL = "surestart plan backfill {stage} -o plan.json"
-RESET = "surestart plan reset {stage} -o plan.json"
-HISTORY = "surestart history {stage}"
 
 KEEP = "delete the checkpoint or files in it."
 

@@ -81,6 +81,17 @@ EXPLANATIONS = (
         (r"No space left on device", r"DiskErrorException", r"Disk quota exceeded"),
     ),
     Explanation(
+        "READ_ONLY_FILE_SYSTEM",
+        Risk.NO,
+        "The file system may not be written any more: mounted read-only, or set so by the kernel after an error of the "
+        "disk.",
+        "The batch in flight is replayed with the same rows.",
+        "none: make it writable, then run",
+        RUN,
+        "move the checkpoint to another disk alone: the tables stay behind.",
+        (r"Read-only file system",),
+    ),
+    Explanation(
         "OUT_OF_MEMORY",
         Risk.NO,
         "The driver or an executor ran out of memory.",

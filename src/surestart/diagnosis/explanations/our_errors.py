@@ -1,4 +1,4 @@
-"""surestart's own refusals, for a reader who has only the name."""
+"""surestart's own refusals that need more words than their line in the catalogue."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ EXPLANATIONS = (
         DOCTOR,
         "run the stage again as it is.",
         (r"\bBatchDropped\b",),
+    ),
+    Explanation(
+        "RunReplaced",
+        Risk.NO,
+        "A driver that stood still (a signal, a frozen machine) woke up and found another checkpoint, or another owner "
+        "of its query: a remedy or another start came in between.",
+        "Nothing under the new identity; the run has ended. Its message says whether a batch was still written under "
+        "the former one.",
+        "none: whatever came after it goes on",
+        HISTORY,
+        "put the former checkpoint back by hand.",
+        (r"\bRunReplaced\b",),
     ),
     Explanation(
         "ForeignTable",
@@ -54,15 +66,5 @@ EXPLANATIONS = (
         "surestart status",
         "put a date, a run id or a user name into it.",
         (r"\bCheckpointPathRefused\b",),
-    ),
-    Explanation(
-        "LeaseHeld",
-        Risk.NO,
-        "Another run of this stage holds its lease: two at once would both run the batch in flight.",
-        "Nothing was started.",
-        "none: wait for the other run, or find out that it is dead",
-        HISTORY,
-        "remove the lease by hand while the other process may be alive.",
-        (r"\bLeaseHeld\b",),
     ),
 )

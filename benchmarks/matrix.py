@@ -1,0 +1,59 @@
+"""Streams of plain Spark, healthy and damaged: judged, restarted for real, and held against each other in one table.
+
+    python -m benchmarks.matrix               all of them
+    python -m benchmarks.matrix parquet       those whose name contains "parquet"
+
+    .surestart/matrix/                        the streams of the last run, kept to be looked at
+
+Exit code 1 when one that was called safe lost, doubled or failed, or one that was called unsafe went well.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".surestart" / "matrix"
+sys.path[:0] = [str(ROOT / "tests" / "diagnosis")]
+
+
+def main(names: list[str]) -> int:
+    from stream_damages import CASES, KAFKA_DAMAGES
+    from stream_lab import StreamLab, count_wrong, matrix, restart_all
+    from stream_to_kafka import to_kafka
+
+    from surestart.local.kafka_broker import kafka_broker
+
+    shutil.rmtree(HOME, ignore_errors=True)
+    HOME.mkdir(parents=True)
+    with kafka_broker() as broker:
+        kafka = to_kafka(broker.bootstrap)
+        every = [*CASES, *((kafka, damage) for damage in KAFKA_DAMAGES)]
+        chosen = [
+            case for case in every if not names or any(name in f"{case[0].name}: {case[1].name}" for name in names)
+        ]
+        results = restart_all(StreamLab(make_session(), HOME), chosen, done=_tell)
+    print(matrix(results))
+    return 1 if any(count_wrong(results, which)[at] for which in ("undeclared", "declared") for at in (0, 1)) else 0
+
+
+def _tell(result: Any) -> None:
+    said = f"{result.undeclared.verdict.value}, {result.declared.verdict.value}"
+    print(f"{result.seconds:5.1f} s  {said:<26} {result.name}: {result.outcome}", file=sys.stderr, flush=True)
+
+
+def make_session() -> Any:
+    from restart_lab import THRIFTY
+
+    from surestart.session import local_session
+    from surestart.settings import EVERYWHERE, pairs
+
+    confs = {**pairs(EVERYWHERE), **THRIFTY, "spark.sql.shuffle.partitions": "2"}
+    return local_session("matrix", confs=confs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""A file sink knows its batches by number alone: `_spark_metadata` is read and held against the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from surestart.diagnosis.file_sink import FileBatches, read_file_sink
+from surestart.diagnosis.finding import Acceptance, Verdict
+from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
+from tests.checkpoint.checkpoint_maker import compact, make_checkpoint
+
+
+def make_folder(root: Path, last: int, interval: int = 10) -> Path:
+    """An output folder as Spark 4.0 leaves it: a file of rows and a file of the log for each batch."""
+    log = root / "_spark_metadata"
+    log.mkdir(parents=True)
+    lines = []
+    for batch in range(last + 1):
+        path = root / f"part-{batch}.parquet"
+        path.write_bytes(b"PAR1")
+        status = {"path": path.as_uri(), "size": 4, "isDir": False, "modificationTime": 1, "blockReplication": 1}
+        lines.append(compact({**status, "blockSize": 33554432, "action": "add"}))
+        if (batch + 1) % interval:
+            (log / str(batch)).write_text(f"v1\n{lines[-1]}")
+        else:
+            (log / f"{batch}.compact").write_text("\n".join(["v1", *lines]))
+    return root
+
+
+def inspect(tmp_path: Path, batches: int, sink: str, committed: int | None = None) -> Inspection:
+    done = range(batches if committed is None else committed)
+    checkpoint = make_checkpoint(tmp_path / "sensor-files", planned=range(batches), committed=done)
+    return inspect_checkpoint(str(checkpoint), sinks=(sink,))
+
+
+def test_the_log_is_read_with_its_compact_files(tmp_path: Path) -> None:
+    assert read_file_sink(str(make_folder(tmp_path / "a", 12))).batches == FileBatches(12, (9,))
+    assert read_file_sink(str(make_folder(tmp_path / "b", 3))).batches == FileBatches(3)
+
+
+@pytest.mark.parametrize(
+    ("last", "planned", "committed", "acceptance", "verdict"),
+    [
+        (4, 5, 5, Acceptance.ACCEPTS, Verdict.SAFE),
+        (12, 13, 13, Acceptance.ACCEPTS, Verdict.SAFE),
+        (4, 5, 4, Acceptance.ACCEPTS, Verdict.SAFE),  # in flight and in the folder already
+        (3, 5, 4, Acceptance.ACCEPTS, Verdict.SAFE),  # in flight and not in the folder
+        (9, 4, 4, Acceptance.SKIPS, Verdict.UNSAFE),
+        (9, 0, 0, Acceptance.SKIPS, Verdict.UNSAFE),  # the checkpoint is new, the folder is not
+        (4, 3, 2, Acceptance.SKIPS, Verdict.UNSAFE),
+        (2, 6, 6, Acceptance.ACCEPTS, Verdict.UNSAFE),
+    ],
+)
+def test_what_the_folder_does_with_the_next_batch(
+    tmp_path: Path, last: int, planned: int, committed: int, acceptance: Acceptance, verdict: Verdict
+) -> None:
+    found = inspect(tmp_path, planned, f"parquet:{make_folder(tmp_path / 'out', last)}", committed)
+
+    assert (found.acceptance, found.verdict) == (acceptance, verdict)
+
+
+def test_a_folder_that_is_not_there_is_no_folder_that_holds_the_batches(tmp_path: Path) -> None:
+    found = inspect(tmp_path, 5, f"parquet:{tmp_path / 'no/such/folder'}")
+
+    assert found.verdict is Verdict.UNSAFE
+    assert next(finding.code for finding in found.findings) == "SINK_MISSING"
+
+
+@pytest.mark.parametrize("sink", ["foreach:http://sink.example/rows", "jdbc:public.gold"])
+def test_a_sink_that_nobody_can_ask_is_never_safe(tmp_path: Path, sink: str) -> None:
+    at_rest, in_flight = inspect(tmp_path / "a", 5, sink), inspect(tmp_path / "b", 5, sink, 4)
+
+    assert (at_rest.verdict, at_rest.acceptance) == (Verdict.CANNOT_TELL, Acceptance.CANNOT_TELL)
+    assert [finding.code for finding in at_rest.findings] == ["SINK_NOT_ASKED"]
+    assert in_flight.verdict is Verdict.CANNOT_TELL
+
+
+def test_a_torn_or_missing_file_of_the_log_is_told(tmp_path: Path) -> None:
+    whole = make_folder(tmp_path / "out", 4)
+    newest = whole / "_spark_metadata/4"
+    for damage in (b"", b"v1", newest.read_bytes()[:-3], b"\x00\x01"):
+        newest.write_bytes(damage)
+        found = inspect(tmp_path / f"ck-{len(damage)}", 5, f"parquet:{whole}")
+        # A version line alone is what an empty batch leaves.
+        assert found.verdict is (Verdict.SAFE if damage == b"v1" else Verdict.CANNOT_TELL), damage
+    hole = make_folder(tmp_path / "hole", 4)
+    (hole / "_spark_metadata/2").unlink()
+    assert inspect(tmp_path / "ck-hole", 5, f"parquet:{hole}").verdict is Verdict.CANNOT_TELL
+
+
+def test_without_its_log_a_folder_of_files_holds_no_batch(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/part-0.parquet").write_bytes(b"PAR1")
+    (tmp_path / "empty").mkdir()
+
+    assert inspect(tmp_path / "a", 5, f"parquet:{tmp_path / 'files'}").verdict is Verdict.UNSAFE
+    assert inspect(tmp_path / "b", 0, f"parquet:{tmp_path / 'files'}").acceptance is Acceptance.CANNOT_TELL
+    assert inspect(tmp_path / "c", 0, f"parquet:{tmp_path / 'empty'}").acceptance is Acceptance.ACCEPTS

@@ -1,0 +1,266 @@
+"""Who wrote what nobody signed: other query ids, constant ids, and commits that are known by their times alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surestart.declaration import SinkDeclaration
+from surestart.deltalog import Commit
+from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
+from surestart.diagnosis.finding import Acceptance, Severity
+from surestart.diagnosis.sink_evidence import SinkEvidence
+from surestart.diagnosis.sink_names import read_sink_name, with_said
+from surestart.errors import UsageError
+from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY_ID, stage, table
+
+ACCEPTS, SKIPS = Acceptance.ACCEPTS, Acceptance.SKIPS
+DUPLICATES, CANNOT_TELL = Acceptance.DUPLICATES, Acceptance.CANNOT_TELL
+MINUTE = 60_000
+BEGIN = NOW - 100 * MINUTE
+FUNCTION = SinkDeclaration("foreach-batch", "/t", "/t", identity="unknown")
+BUILTIN = SinkDeclaration("delta-builtin", "/t", "/t")
+MERGED = {
+    "predicate": '["(id#1L = id#2L)"]',
+    "matchedPredicates": '[{"actionType":"update"}]',
+    "notMatchedPredicates": '[{"actionType":"insert"}]',
+}
+INSERTED = {**MERGED, "matchedPredicates": "[]"}
+
+
+def planned(last: int) -> dict[int, int]:
+    """A batch a minute."""
+    return {batch: BEGIN + batch * MINUTE for batch in range(last + 1)}
+
+
+def write(version: int, batch: float, operation: str = "WRITE", **parameters: str) -> Commit:
+    """An unsigned commit, half a minute after its batch was planned."""
+    return Commit(version, int(BEGIN + batch * MINUTE + MINUTE / 2), operation, parameters)
+
+
+def streamed(version: int, batch: int, query_id: str, at: float | None = None) -> Commit:
+    """As Delta's own sink commits."""
+    when = int(BEGIN + (batch if at is None else at) * MINUTE + MINUTE / 2)
+    parameters = {"queryId": query_id, "epochId": str(batch)}
+    return Commit(version, when, "STREAMING UPDATE", parameters, transactions=((query_id, batch),))
+
+
+def ask(
+    commits: list[Commit], batch: int, *, replayed: bool = False, sink: SinkDeclaration = FUNCTION, **more: object
+) -> SinkAcceptance:
+    last = batch if replayed else batch - 1
+    next_batch = NextBatch(batch, QUERY_ID, replayed, **{"planned_at": planned(last), **more})  # type: ignore[arg-type]
+    evidence: SinkEvidence = table(commits=tuple(commits), has_rows=True)
+    (answer,) = diagnose_acceptance(stage(sink), next_batch, {sink.target: evidence}, NOW)
+    return answer
+
+
+def codes(answer: SinkAcceptance) -> tuple[str, ...]:
+    return tuple(finding.code for finding in answer.findings)
+
+
+APPENDS = [write(batch, batch) for batch in range(5)]
+MERGES = [write(0, 0, "CREATE TABLE"), *(write(batch + 1, batch, "MERGE", **MERGED) for batch in range(5))]
+
+
+def test_a_function_that_appends_is_harmless_at_rest_and_doubles_what_is_in_flight() -> None:
+    assert (ask(APPENDS, 5).acceptance, codes(ask(APPENDS, 5))) == (ACCEPTS, ())
+    written, unwritten = ask(APPENDS, 4, replayed=True), ask(APPENDS[:4], 4, replayed=True)
+    assert (written.acceptance, codes(written)) == (DUPLICATES, ("SINK_HOLDS_BATCH_UNSIGNED",))
+    assert (unwritten.acceptance, codes(unwritten)) == (ACCEPTS, ())
+
+
+def test_a_merge_by_declared_keys_is_harmless_at_rest_and_in_flight_and_else_cannot_be_told_in_flight() -> None:
+    keyed = replace(FUNCTION, keys=("id",))
+
+    assert ask(MERGES, 5).acceptance is ACCEPTS
+    assert codes(ask(MERGES, 4, replayed=True)) == ("SINK_MERGE_UNCLEAR",)
+    said = ask(MERGES, 4, replayed=True, sink=keyed)
+    assert (said.acceptance, codes(said), said.settles) == (ACCEPTS, ("SINK_REPLAY_MERGED",), True)
+    # Rewound: batches 3 and 4 are there and come again.
+    assert ask(MERGES, 3, sink=keyed).settles
+
+
+def test_an_insert_of_new_keys_alone_is_known_to_be_harmless_by_its_commits() -> None:
+    inserts = [write(0, 0, "CREATE TABLE"), *(write(batch + 1, batch, "MERGE", **INSERTED) for batch in range(5))]
+
+    assert codes(ask(inserts, 4, replayed=True)) == ("SINK_REPLAY_MERGED",)
+    for condition in ("((id#1L = id#2L) OR (id#1L < 7))", "(id#1L = former#2L)", "(id#1L > id#2L)", "true"):
+        inserts[3] = write(3, 2, "MERGE", **{**INSERTED, "predicate": json.dumps([condition])})
+        assert codes(ask(inserts, 4, replayed=True)) == ("SINK_MERGE_UNCLEAR",)
+
+
+def test_commits_beyond_the_newest_batch_are_a_rewound_checkpoint_or_another_writer() -> None:
+    assert codes(ask(APPENDS, 3)) == ("SINK_WRITTEN_SINCE",)
+    # Somebody else has written between our batches before: it may be theirs.
+    beside = [write(batch * 2 + part, batch + part / 5) for batch in range(2) for part in range(2)]
+    beside += [write(batch + 2, batch) for batch in range(2, 5)] + [write(7, 4.2)]
+    assert ask(beside, 5).acceptance is ACCEPTS
+    # Unless the checkpoint itself shows that later batches have run.
+    assert ask(beside, 5, rewound=True).acceptance is DUPLICATES
+
+
+def test_times_that_do_not_reach_to_the_newest_batch_tell_nothing_of_it() -> None:
+    assert ask(APPENDS[:4], 4, replayed=True, planned_at=planned(3)).acceptance is CANNOT_TELL
+    assert ask(APPENDS, 5, planned_at=planned(3)).acceptance is CANNOT_TELL
+    assert ask(APPENDS, 5, planned_at={}).acceptance is CANNOT_TELL
+
+
+def test_a_batch_of_which_nothing_is_seen_is_not_taken_for_written() -> None:
+    assert codes(ask(APPENDS[:4], 5)) == ("SINK_BATCH_NOT_SEEN",)
+    assert ask(APPENDS[:4], 5, idle=frozenset({4})).acceptance is ACCEPTS
+
+
+def test_a_table_made_after_the_newest_commit_lacks_what_was_written_before() -> None:
+    anew = [Commit(0, NOW, "WRITE", {"mode": "ErrorIfExists"})]
+    committed = (BEGIN + 4.5 * MINUTE) / 1000
+
+    answer = ask(anew, 5, committed_at=committed)
+
+    assert codes(answer) == ("SINK_NEVER_SAW_QUERY",)
+    assert (answer.findings[0].severity, answer.word) == (Severity.UNSAFE, "ROWS MISSING")
+
+
+def test_rows_that_were_taken_out_again_are_missing_whoever_signed_them() -> None:
+    restored = [*APPENDS, Commit(5, NOW, "RESTORE", {"version": "2"})]
+
+    assert codes(ask(restored, 5)) == ("SINK_RESTORED",)
+    assert "3..4" in ask(restored, 5).findings[0].evidence
+    # The replay of batch 4 writes it again; batch 3 is lost.
+    assert "batches of this query, 3;" in ask(restored, 4, replayed=True).findings[0].evidence
+
+
+def test_a_table_restored_to_where_its_checkpoint_was_rewound_is_as_if_nothing_had_been() -> None:
+    restored = [*APPENDS, Commit(5, NOW, "RESTORE", {"version": "2"})]
+
+    assert ask(restored, 3, rewound=True).settles
+    # Restored further than the checkpoint was rewound: batch 2 is in neither.
+    assert not ask([*APPENDS, Commit(5, NOW, "RESTORE", {"version": "1"})], 3, rewound=True).settles
+    assert codes(ask(APPENDS, 3, rewound=True)) == ("SINK_WRITTEN_SINCE",)
+    assert ask(APPENDS, 3, rewound=True).acceptance is DUPLICATES
+
+
+def test_one_batch_that_was_replayed_before_is_no_sign_of_another_writer() -> None:
+    replayed = [APPENDS[0], write(1, 0.3), *(write(batch + 1, batch) for batch in range(1, 5))]
+
+    assert codes(ask(replayed, 3)) == ("SINK_WRITTEN_SINCE",)
+
+
+@given(
+    skew=st.integers(-20 * MINUTE, 20 * MINUTE),
+    batch=st.integers(2, 8),
+    per_batch=st.integers(1, 2),
+)
+def test_no_clock_of_another_driver_makes_a_written_batch_look_unwritten(skew: int, batch: int, per_batch: int) -> None:
+    """The batch in flight was replayed, and written, by a driver whose clock differs by that much."""
+    commits = [
+        write(number * per_batch + part, number + part / 10) for number in range(batch) for part in range(per_batch)
+    ]
+    commits += [
+        replace(write(batch * per_batch + part, batch + part / 10), timestamp=BEGIN + batch * MINUTE + 1 + part + skew)
+        for part in range(per_batch)
+    ]
+
+    assert ask(commits, batch, replayed=True).acceptance in (DUPLICATES, CANNOT_TELL)
+
+
+def test_a_constant_id_is_found_by_its_times_and_then_judged_by_its_number() -> None:
+    def constant(*batches: int) -> list[Commit]:
+        return [replace(write(batch, batch), transactions=(("my-app", batch),)) for batch in batches]
+
+    assert ask(constant(0, 1, 2, 3, 4), 5).acceptance is ACCEPTS
+    assert ask(constant(0, 1, 2, 3, 4), 4, replayed=True).replay_recognised
+    assert codes(ask(constant(0, 1, 2, 3, 4), 3)) == ("SINK_CONSTANT_IDENTITY_SKIPS",)
+    first = NextBatch(0, None)
+    evidence = table(commits=tuple(constant(0, 1)), has_rows=True)
+    named = read_sink_name("foreach-batch+app-id=my-app:/t")
+    for sink, expected in ((FUNCTION, CANNOT_TELL), (named, SKIPS), (replace(FUNCTION, shared=False), SKIPS)):
+        (answer,) = diagnose_acceptance(stage(sink), first, {"/t": evidence}, NOW)
+        assert answer.acceptance is expected
+
+
+def test_a_table_that_each_batch_writes_anew_is_not_doubled_by_a_new_checkpoint() -> None:
+    whole = [replace(one, parameters={**one.parameters, "outputMode": "Complete"}) for one in OURS]
+    for commits, code in ((whole, "SINK_REPLACED_BY_EACH_BATCH"), ([*whole, *APPENDS], "SINK_FRESH_START_UNCLEAR")):
+        evidence = table(commits=tuple(commits), has_rows=True)
+        (answer,) = diagnose_acceptance(stage(BUILTIN), NextBatch(0, None), {"/t": evidence}, NOW)
+        assert codes(answer) == (code,)
+
+
+OURS = [streamed(batch, batch, QUERY_ID) for batch in range(3)]
+
+
+def test_another_query_id_that_wrote_last_is_another_writer_or_another_self_until_somebody_says() -> None:
+    commits = [*OURS, streamed(3, 0, FORMER_ID, at=3)]
+
+    unknown = ask(commits, 3, sink=BUILTIN)
+    assert (unknown.acceptance, codes(unknown)) == (CANNOT_TELL, ("SINK_OTHER_WRITER",))
+    assert codes(ask(commits, 3, sink=replace(BUILTIN, shared=True))) == ()
+    assert codes(ask(commits, 3, sink=replace(BUILTIN, shared=False))) == ("SINK_IDENTITY_SUPERSEDED",)
+
+
+def test_a_function_that_writes_under_another_query_id_is_no_less_open() -> None:
+    pairs = [replace(write(batch, batch), transactions=((QUERY_ID, batch),)) for batch in range(3)]
+    theirs = replace(write(3, 3), transactions=((FORMER_ID, 0),))
+    nightly = replace(write(3, 3), transactions=(("nightly-job", 0),))
+
+    assert codes(ask([*pairs, theirs], 3)) == ("SINK_OTHER_WRITER",)
+    assert codes(ask([*pairs, nightly], 3)) == ()
+
+
+def test_a_query_that_wrote_between_our_batches_is_another_one() -> None:
+    commits = [OURS[0], streamed(1, 0, FORMER_ID, at=0.3), *(replace(one, version=one.version + 1) for one in OURS[1:])]
+
+    commits.append(streamed(4, 1, FORMER_ID, at=3))
+    assert codes(ask(commits, 3, sink=BUILTIN)) == ()
+    assert codes(ask(commits, 3, sink=replace(BUILTIN, shared=False))) == ("SINK_IDENTITY_SUPERSEDED",)
+
+
+def test_a_former_self_is_known_by_the_times_of_its_batches_among_other_writers() -> None:
+    theirs = "99999999-0000-4000-8000-000000000000"
+    commits = [streamed(0, 7, theirs, at=0.1), *(streamed(batch + 1, batch, FORMER_ID) for batch in range(3))]
+    commits.append(streamed(4, 8, theirs, at=2.2))
+
+    for sink in (BUILTIN, read_sink_name("/t")):
+        renewed = ask(commits, 2, replayed=True, sink=sink)
+        assert (renewed.acceptance, codes(renewed)) == (DUPLICATES, ("SINK_IDENTITY_RENEWED",))
+        assert FORMER_ID in renewed.findings[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "target", "identity", "shared", "keys"),
+    [
+        ("/data/t", "delta", "/data/t", "unknown", None, ()),
+        ("s3://bucket/t", "delta", "s3://bucket/t", "unknown", None, ()),
+        ("dbfs:/t", "delta", "dbfs:/t", "unknown", None, ()),
+        ("main.sensor.gold", "delta", "main.sensor.gold", "unknown", None, ()),
+        ("kafka:readings", "kafka", "readings", "none", None, ()),
+        ("delta-builtin:/t", "delta-builtin", "/t", "query-id", None, ()),
+        ("foreach-batch+shared+keys=a,b:/t", "foreach-batch", "/t", "unknown", True, ("a", "b")),
+        ("delta-merge+alone:/t", "delta-merge", "/t", "unknown", False, ()),
+        ("postgres:public.gold", "postgres", "public.gold", "query-id", None, ()),
+    ],
+)
+def test_a_sinks_name_says_what_was_said_and_nothing_more(
+    name: str, kind: str, target: str, identity: str, shared: bool | None, keys: tuple[str, ...]
+) -> None:
+    sink = read_sink_name(name)
+
+    assert (sink.kind, sink.target, sink.identity, sink.shared, sink.keys) == (kind, target, identity, shared, keys)
+
+
+def test_what_is_said_of_all_sinks_is_said_in_each_name() -> None:
+    assert with_said("/t", ["shared"]) == "delta+shared:/t"
+    assert with_said("parquet:/t", ["alone"]) == "parquet+alone:/t"
+    assert read_sink_name(with_said("s3://b/t", ["new"])).new
+    assert with_said("none", ["shared"]) == "none"
+
+
+@pytest.mark.parametrize("name", ["kafak:readings", "delta+mine:/t", "foreach-batch+keys=:/t", "kafka:"])
+def test_a_sink_that_is_not_understood_is_refused_and_not_taken_for_a_table(name: str) -> None:
+    with pytest.raises(UsageError):
+        read_sink_name(name)
