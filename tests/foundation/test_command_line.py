@@ -15,6 +15,7 @@ from surestart.commands.arguments import read_settings
 from surestart.commands.run import may_start
 from surestart.diagnosis.commands import program
 from surestart.environment import environment_from_settings
+from surestart.spark_lines import installed_line
 from tests.deltalog.handmade import add, create, info, write_commit
 
 
@@ -177,7 +178,8 @@ def test_no_java_is_one_clear_message_and_not_a_stack_trace(tmp_path: Path) -> N
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
 
     assert done.returncode == 2, done.stderr
-    assert "JavaNotFound: no Java 17 or 21 found (JAVA_HOME unset, no java on PATH" in done.stderr
+    wanted = " or ".join(map(str, installed_line().java))
+    assert f"JavaNotFound: no Java {wanted} found (JAVA_HOME unset, no java on PATH" in done.stderr
     assert "Traceback" not in done.stderr
     assert not root.exists()
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from surestart.errors import CannotTell
 from surestart.registry.claim_file import read_claim, seize_claim, take_claim
 from surestart.registry.process_facts import is_paused, read_process_start
 from surestart.registry.run_record import RunRecord
@@ -120,3 +125,75 @@ def test_a_process_start_is_never_that_of_another_process() -> None:
     assert first != read_process_start(os.getpid())
     other.communicate(b"\n")
     assert read_process_start(other.pid) == ""
+
+
+NOBODY = 65534
+LOCK_IT = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)"
+READ_IT = "import sys; open(sys.argv[1], 'rb').read(1)"
+LIST_IT = "import os, sys; os.listdir(os.path.dirname(sys.argv[1]))"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user of this machine may enter, as a root under /data is; pytest's own is not."""
+    folder = Path(tempfile.mkdtemp(prefix="surestart-claims-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def as_nobody(script: str, path: Path) -> str:
+    """The last line on stderr of what another user of this machine tries; "" when it succeeded."""
+    python = "/usr/bin/python3"
+    tried = subprocess.run([python, "-c", script, path], user=NOBODY, group=NOBODY, capture_output=True, text=True)
+    return tried.stderr.strip().rpartition("\n")[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/usr/bin/python3").exists(), reason="only root can be another user")
+@pytest.mark.parametrize("former", [None, 0o644], ids=["new", "left by an earlier version"])
+def test_no_other_user_of_the_machine_reads_or_locks_a_claim(open_folder: Path, former: int | None) -> None:
+    path = open_folder / "claims" / "q.lock"
+    if former is not None:
+        path.parent.mkdir(mode=0o755)
+        path.touch()
+        path.chmod(former)
+        assert as_nobody(LOCK_IT, path) == ""
+
+    claim = take_claim(path)
+
+    assert claim is not None
+    claim.write(RunRecord(run_id="r", query="q"))
+    assert [stat.S_IMODE(there.stat().st_mode) for there in (path.parent, path)] == [0o700, 0o600]
+    for script in (READ_IT, LOCK_IT, LIST_IT):
+        assert "PermissionError" in as_nobody(script, path)
+    claim.release(clear=True)
+
+
+def test_a_claim_that_may_not_be_read_is_not_an_absent_one(tmp_path: Path) -> None:
+    """Whoever cannot read it does not know whether the query runs. A folder in its place is what root cannot read."""
+    path = tmp_path / "q.lock"
+    assert read_claim(path).record is None
+    path.mkdir()
+    with pytest.raises(CannotTell) as unread:
+        read_claim(path)
+    assert unread.value.code == "CLAIM_UNREADABLE"
+
+
+def test_a_beat_is_seen_by_the_clock_of_the_file_system(tmp_path: Path) -> None:
+    path = tmp_path / "q.lock"
+    claim = take_claim(path)
+    assert claim is not None
+    claim.write(RunRecord(run_id="r", query="q"), beats=True)
+    assert read_claim(path).beats
+    hour = 3_600_000
+    long_ago = time.time_ns() - hour * 1_000_000
+    os.utime(path, ns=(long_ago, long_ago))
+    assert hour <= claim.silent_for() < 2 * hour
+    # Asking has touched it; a beat does, and one right behind it is none.
+    os.utime(path, ns=(long_ago, long_ago))
+    claim.beat()
+    assert claim.silent_for() < hour
+    os.utime(path, ns=(long_ago, long_ago))
+    claim.beat()
+    assert claim.silent_for() >= hour
+    claim.release(clear=True)

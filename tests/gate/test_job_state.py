@@ -6,12 +6,18 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from surestart.diagnosis.commands import Commands
+from surestart.errors import CannotTell, Refused
+from surestart.gate.find_owner import claim_by_file
 from surestart.gate.owner import Life, judge_owner, read_job_state
+from surestart.registry.claim_file import take_claim
 from surestart.registry.run_record import RunRecord
 
 NOW = 1_800_000_000_000
@@ -73,3 +79,28 @@ def test_a_run_that_may_not_be_seen_is_never_taken_for_dead() -> None:
     assert read_job_state("4") == ""
     assert judged("4") is Life.UNKNOWN
     assert judged("not a number") is Life.UNKNOWN
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_free_lock_does_not_outweigh_a_job_run_that_goes_on(tmp_path: Path) -> None:
+    """Two clusters on one mounted root: the file system may not show the one's lock to the other."""
+    far = RunRecord(run_id="r", query="q", checkpoint="/nowhere/q", host="elsewhere", job_run="1")
+    mine = RunRecord(run_id="mine", query="q", environment="prod")
+
+    def start(owner: RunRecord) -> str:
+        claim = take_claim(tmp_path / "q.lock")
+        assert claim is not None
+        claim.write(owner)
+        claim.release(clear=False)
+        taken = claim_by_file(tmp_path, mine, (), Commands("q", "prod"))
+        assert taken.held is not None
+        taken.held.release(clear=True)
+        return taken.record.taken_over
+
+    with pytest.raises(Refused, match="job run 1 is RUNNING"):
+        start(far)
+    assert "job run 2 is TERMINATED" in start(replace(far, job_run="2"))
+    with pytest.raises(CannotTell, match="job run 4 cannot be asked"):
+        start(replace(far, job_run="4"))
+    with pytest.raises(CannotTell, match="elsewhere is not this one"):
+        start(replace(far, job_run=""))

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -36,8 +37,8 @@ def other(**values: object) -> RunRecord:
     return RunRecord(**{**HERE.as_dict(), "host": "elsewhere", "process_started": "b/n/1", **values})  # type: ignore[arg-type]
 
 
-def judged(run: RunRecord, activity: int | None = None, state: str = "") -> Life:
-    return judge_owner(run, now=NOW, last_activity=activity, job_state=lambda job: state).life
+def judged(run: RunRecord, activity: int | None = None, state: str = "", **known: Any) -> Life:
+    return judge_owner(run, now=NOW, last_activity=activity, job_state=lambda job: state, **known).life
 
 
 def test_a_process_of_this_host_is_known() -> None:
@@ -50,15 +51,35 @@ def test_a_process_of_this_host_is_known() -> None:
     assert judged(RunRecord(**{**HERE.as_dict(), "process_started": f"{boot}/1/{ticks}"})) is Life.UNKNOWN
 
 
-def test_another_host_is_asked_through_its_job_and_else_by_its_silence() -> None:
+def test_another_host_is_asked_through_its_job() -> None:
     run = other(job_run="7")
     assert judged(run, state="RUNNING") is Life.ALIVE
     assert judged(run, state="TERMINATED") is Life.DEAD
     assert judged(run) is Life.UNKNOWN
-    long_ago = other(started_at=NOW - 10 * GRACE)
-    assert judged(long_ago) is Life.DEAD
-    assert judged(long_ago, activity=NOW - GRACE + 1) is Life.UNKNOWN
-    assert judged(long_ago, activity=NOW - GRACE - 1) is Life.DEAD
+    # A retry within one job run, whose state would be that of the retry itself.
+    assert judged(run, state="RUNNING", own_job_run="7") is Life.DEAD
+
+
+@pytest.mark.parametrize("silence", [GRACE + 60_000, 10 * GRACE, 30 * 24 * 3_600_000])
+def test_silence_is_not_death(silence: int) -> None:
+    """No new data, or `--trigger '1 hour'`: the owner plans no batch, and lives."""
+    for run in (other(started_at=NOW - silence), other(started_at=NOW - silence, job_run="7")):
+        assert judged(run) is Life.UNKNOWN
+        assert judged(run, activity=NOW - silence) is Life.UNKNOWN
+    assert judged(other(started_at=NOW - silence, job_run="7"), state="RUNNING") is Life.ALIVE
+    # Two clusters may call their drivers by one name; only the job run tells them apart.
+    _, space, ticks = HERE.process_started.split("/")
+    twin = RunRecord(**{**HERE.as_dict(), "process_started": f"00000000/{space}/{ticks}", "job_run": "7"})
+    assert judged(twin) is Life.UNKNOWN
+    assert judged(twin, state="RUNNING") is Life.ALIVE
+
+
+def test_an_owner_that_beats_and_stops_beating_is_dead() -> None:
+    run = other(started_at=NOW - 100 * GRACE)
+    assert judged(run, silent_for=GRACE) is Life.UNKNOWN
+    assert judged(run, silent_for=GRACE + 1) is Life.DEAD
+    # The job knows better.
+    assert judged(other(job_run="7"), state="RUNNING", silent_for=2 * GRACE) is Life.ALIVE
 
 
 def owner_of(runs: Sequence[RunRecord], *accept: str) -> RunRecord:
@@ -79,7 +100,16 @@ def test_a_claim_by_row_is_refused_followed_or_asked_about() -> None:
     assert (asked.value.exit_code, asked.value.code) == (EXIT_CANNOT_TELL, OWNER_UNKNOWN)
     accepted = owner_of([other(started_at=now)], OWNER_UNKNOWN)
     assert (accepted.accepted, "run a (" in accepted.taken_over) == ((OWNER_UNKNOWN,), True)
-    assert "nothing was heard of it" in owner_of([other(started_at=now - 2 * GRACE)]).taken_over
+    with pytest.raises(CannotTell, match="nothing was heard of it since") as silent:
+        owner_of([other(started_at=now - 2 * GRACE, job_url="https://w/jobs/1/runs/2")])
+    assert "Look at https://w/jobs/1/runs/2" in silent.value.meaning
+    remedy = Commands("q", "prod", of_a_remedy=True)
+    with pytest.raises(CannotTell) as asked:
+        refuse_live_owner(RunRecord(run_id="mine", query="q", environment="prod"), [other(started_at=now)], (), remedy)
+    assert asked.value.next.endswith("the same command again, with --accept OWNER_UNKNOWN")
+    own_retry = RunRecord(run_id="mine", query="q", environment="prod", job_run="7")
+    followed = refuse_live_owner(own_retry, [other(started_at=now, job_run="7")], (), Commands("q", "prod"))
+    assert "an earlier attempt of this same job run 7" in followed.taken_over
     # Another environment's run of the same name is not this one's owner.
     assert owner_of([other(environment="dev", started_at=now)]).taken_over == ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 import uuid
 from pathlib import Path
@@ -14,6 +13,7 @@ from surestart.registry.process_facts import read_process_facts
 from surestart.registry.run_record import RunRecord
 from surestart.session import spark_version
 from surestart.stage import Stage
+from surestart.typed import at, word
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,22 +53,22 @@ def options_of(environment: Environment) -> str:
         own = environment.name in DEFAULT_ROOTS and environment.root == str(
             Path.cwd() / ".surestart" / environment.name
         )
-        parts = [] if own else [f"--root {shlex.quote(environment.root)}"]
+        parts = [] if own else [f"--root {word(environment.root)}"]
     else:
         usual = {"catalog": environment.catalog, "schema": environment.schema}
-        parts = [f"--set {key}={shlex.quote(value)}" for key, value in usual.items()]
+        parts = [f"--set {key}={word(value)}" for key, value in usual.items()]
     there = environment_from_settings(environment.name, environment.pipeline, usual, environ={})
     parts += [
-        f"--set {key}={shlex.quote(getattr(environment, key))}"
+        f"--set {key}={word(getattr(environment, key))}"
         for key in ("checkpoint_root", "landing")
         if getattr(environment, key) and getattr(environment, key) != getattr(there, key)
     ]
-    return " ".join(parts)
+    return " ".join([*parts, *([environment.typed] if environment.typed else [])])
 
 
 def named(environment: Environment) -> str:
     """-e and what else a command needs to speak of this environment."""
-    return f"-e {environment.name} {options_of(environment)}".rstrip()
+    return at(environment.name, options_of(environment))
 
 
 def now_ms() -> int:

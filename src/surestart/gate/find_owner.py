@@ -21,6 +21,7 @@ from surestart.gate.owner import Life, OwnerState, describe_owner, judge_owner, 
 from surestart.registry.claim_file import ClaimContent, HeldClaim, read_claim, seize_claim, take_claim
 from surestart.registry.claim_row import claim_by_row
 from surestart.registry.run_record import REMEDY, RunRecord
+from surestart.typed import typed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
         raise CannotTell(
             f"{record.query} is not started: its claim {path} cannot be taken: {problem.strerror}",
             meaning="Whether another driver runs this query cannot be told. Nothing was started.",
-            next=f"ls -ld {folder}",
+            next=typed("ls", "-ld", folder),
             code="CLAIM_NOT_TAKEN",
         ) from problem
     if claim is None:
@@ -63,7 +64,8 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
     try:
         if content.record is not None:
             # Nobody on this host has the lock; a driver on another host might, if its file system does not share locks.
-            state = judge_run(content.record)
+            beat = claim.silent_for() if content.beats else None
+            state = judge_run(content.record, own_job_run=record.job_run, silent_for=beat)
             record = _follow(content.record, state, record, accept, commands, lock_is_free=True)
     except BaseException:
         claim.release(clear=False)
@@ -85,12 +87,14 @@ def seize_or_refuse(claim: FileClaim, commands: Commands) -> HeldClaim:
 def refuse_live_owner(
     record: RunRecord, runs: Sequence[RunRecord], accept: Sequence[str], commands: Commands
 ) -> RunRecord:
-    """Where claims are rows: the newest run that has not ended decides."""
+    """Where claims are rows: the run of the newest claim decides, if it has not ended. Not the newest by the clock:
+    another machine's may be fast."""
     own = [run for run in runs if (run.query, run.environment) == (record.query, record.environment)]
-    last = next((run for run in reversed(own) if run.event != REMEDY), None)
+    own = [run for run in own if run.event != REMEDY]
+    last = max(own, key=lambda run: (run.epoch or 0, run.started_at), default=None)
     if last is None or last.outcome:
         return record
-    return _follow(last, judge_run(last), record, accept, commands)
+    return _follow(last, judge_run(last, own_job_run=record.job_run), record, accept, commands)
 
 
 def claim_or_refuse(
@@ -140,8 +144,9 @@ def _follow(
     *,
     lock_is_free: bool = False,
 ) -> RunRecord:
-    # A process of this host that is alive and has not the lock has ended the run without being able to say so.
-    if state.life is Life.DEAD or (lock_is_free and state.life is Life.ALIVE):
+    # A process of this host that is alive and has not the lock has ended the run without being able to say so. A driver
+    # elsewhere may hold a lock that its file system does not show here.
+    if state.life is Life.DEAD or (lock_is_free and state.life is Life.ALIVE and state.by_process):
         return _takes_over(record, last, state)
     if state.life is Life.PAUSED:
         if OWNER_PAUSED in accept:
@@ -153,8 +158,8 @@ def _follow(
         raise CannotTell(
             f"{record.query} is not started: {describe_owner(last)}, has not ended, and whether it is alive cannot be "
             f"told: {state.why}; {_last_batch(last)}",
-            meaning="Two drivers on one checkpoint replay the same batch at the same time. "
-            "A silent owner is taken for dead after 15 minutes without a new batch.",
+            meaning="Two drivers on one checkpoint replay the same batch at the same time. That no batch is planned is "
+            f"no sign: there may be no new data. Look at {last.job_url or _where(last)}; when it has ended, accept it.",
             next=commands.accept(OWNER_UNKNOWN),
             do_not="accept it before you have looked at that driver.",
             code=OWNER_UNKNOWN,
@@ -188,11 +193,19 @@ def _paused(owner: RunRecord, state: OwnerState, commands: Commands) -> Surestar
     )
 
 
-def judge_run(run: RunRecord) -> OwnerState:
+def _where(run: RunRecord) -> str:
+    return f"process {run.pid} on {run.host}" if run.host else "where it was started"
+
+
+def judge_run(run: RunRecord, *, own_job_run: str = "", silent_for: int | None = None) -> OwnerState:
     """Whether the process that said this of itself is alive."""
-    now = int(time.time() * 1000)
     return judge_owner(
-        run, now=now, last_activity=_last_activity(read_checkpoint(run.checkpoint, entries=1)), job_state=read_job_state
+        run,
+        now=int(time.time() * 1000),
+        last_activity=_last_activity(read_checkpoint(run.checkpoint, entries=1)),
+        job_state=read_job_state,
+        own_job_run=own_job_run,
+        silent_for=silent_for,
     )
 
 

@@ -63,6 +63,16 @@ class GuardedRun:
         self.record = replace(self.record, query_id=query_id)
         self._tell()
 
+    @property
+    def claim(self) -> tuple[str, str]:
+        """The claim's file, "" where it is a row, and the run that it names."""
+        return str(self._claim.path) if self._claim is not None else "", self.record.run_id
+
+    def beat(self) -> None:
+        """Whoever watches the query is alive, with or without new data."""
+        if self._claim is not None:
+            self._claim.beat()
+
     def count(self, batch: int, rows: int, seconds: float, report: Mapping[str, Any]) -> None:
         run = self.record
         self.record = replace(
@@ -118,7 +128,7 @@ class GuardedRun:
 
     def _tell(self) -> None:
         if self._claim is not None:
-            self._claim.write(self.record, self._died)
+            self._claim.write(self.record, self._died, beats=True)
 
     def _finish(self, outcome: str, error: str) -> RunRecord:
         return replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from surestart.diagnosis.ask_stages import ask_stage
@@ -19,7 +20,8 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.gate.history_findings import find_history
 from surestart.gate.identities import read_topic_id
-from surestart.registry.read_runs import read_runs
+from surestart.registry.checkpoint_place import checkpoint_place
+from surestart.registry.read_runs import read_deciding_runs
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.journal import read_journals
 from surestart.session import spark_version
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 
 
 def read_history_or_tell(environment: Environment, spark: SparkSession, commands: Commands) -> tuple[RunRecord, ...]:
+    place = checkpoint_place(environment.checkpoint(commands.stage))
     try:
-        return read_runs(environment, spark)
+        return read_deciding_runs(environment, spark, environment.query_name(commands.stage), place)
     except CannotTell as problem:
         raise CannotTell(
             f"{commands.stage} is not started: {problem.what}",
@@ -51,11 +54,10 @@ def judge_start(
     commands: Commands,
 ) -> tuple[Diagnosis, tuple[Finding, ...]]:
     """The doctor's diagnosis with this stage's declaration and history, and what the history alone says."""
-    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_sources_by_session
+    from surestart.diagnosis.session_evidence import read_sinks_by_session, read_source_by_session
 
     declaration = stage.declare(environment)
     unnamed_sinks = [sink for sink in declaration.sinks if not sink.path]
-    unnamed_sources = [source for source in declaration.sources if not source.path]
     own = [run for run in runs if (run.query, run.environment) == (record.query, record.environment)]
     registered = [run for run in own if run.last_batch is not None]
     diagnosis = ask_stage(
@@ -63,7 +65,7 @@ def judge_start(
         stage,
         spark=spark_version(spark) if spark is not None else "",
         sinks=read_sinks_by_session(spark, unnamed_sinks) if spark is not None else None,
-        sources=read_sources_by_session(spark, unnamed_sources) if spark is not None else None,
+        ask_delta=partial(read_source_by_session, spark) if spark is not None else None,
         history=[run.as_dict() for run in registered],
         recorded_topic_id=read_topic_id(own, declaration),
         options=commands.options,
@@ -109,7 +111,7 @@ def refuse_or_accept(
             f"{record.query} is not started: {first.evidence}{_more(open_questions)}",
             meaning=f"{first.meaning} Nothing was changed. If you have looked and know, accept it by its code; the "
             "history keeps that.",
-            next=f"{commands.run()} {' '.join(f'--accept {code}' for code in codes)}",
+            next=commands.accept(*codes),
             do_not=first.do_not,
             code=first.code,
         )

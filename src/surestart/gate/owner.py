@@ -1,9 +1,12 @@
-"""Who runs a query now, and whether that one is alive: from what it said of itself, the process, the job run, and the
-checkpoint's newest file.
+"""Who runs a query now, and whether that one is alive: from the process, the job run, or its heartbeat.
 
     this host, same boot, same process namespace    /proc: the process is there, paused, or gone
     a Databricks job run                            its state, when databricks-sdk is here and may ask
-    anything else                                   silent for longer than GRACE: dead; else cannot tell
+    a claim file whose lock is free                 untouched for longer than GRACE: dead
+    anything else                                   cannot tell, however long nothing was heard of it
+
+That the checkpoint stands still says nothing: an owner without new data plans no batch, nor does one whose trigger is
+an hour.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from surestart.diagnosis.time_text import span_text, time_text
 from surestart.registry.process_facts import is_paused, read_process_start
 from surestart.registry.run_record import RunRecord
 
-# No trigger of ours is slower, and a driver that has not planned a batch for so long is restarted by its job anyway.
+# An owner touches its claim every 30 seconds. One that has missed thirty beats has gone, or its machine stands still.
 GRACE = 15 * 60_000
 _OVER = ("TERMINATED", "SKIPPED", "INTERNAL_ERROR")
 
@@ -32,8 +35,11 @@ class Life(StrEnum):
 
 @dataclass(frozen=True)
 class OwnerState:
+    """by_process: the process itself was looked at, on this machine."""
+
     life: Life
     why: str
+    by_process: bool = False
 
 
 def judge_owner(
@@ -42,26 +48,36 @@ def judge_owner(
     now: int,
     last_activity: int | None,
     job_state: Callable[[str], str] | None = None,
+    own_job_run: str = "",
+    silent_for: int | None = None,
 ) -> OwnerState:
-    """last_activity: when the checkpoint last changed, in ms since 1970."""
+    """last_activity: when the checkpoint last changed, in ms since 1970. own_job_run: of whoever asks.
+    silent_for: milliseconds since the last beat of an owner that promised to beat; None: it did not."""
     boot, _, _ = run.process_started.rpartition("/")
     mine, _, _ = read_process_start_of_self().rpartition("/")
-    if run.host == socket.gethostname() and mine and boot:
-        if boot == mine:
-            if read_process_start(run.pid) != run.process_started:
-                return OwnerState(Life.DEAD, f"process {run.pid} has gone")
-            if is_paused(run.pid):
-                return OwnerState(Life.PAUSED, f"process {run.pid} is stopped by a signal")
-            return OwnerState(Life.ALIVE, f"process {run.pid} is running")
-        if boot.partition("/")[0] != mine.partition("/")[0]:
-            return OwnerState(Life.DEAD, f"{run.host} was started anew since")
-    if run.job_run and job_state is not None and (state := job_state(run.job_run)):
-        over = state in _OVER
-        return OwnerState(Life.DEAD if over else Life.ALIVE, f"job run {run.job_run} is {state}")
+    here = run.host == socket.gethostname() and bool(mine and boot)
+    if here and boot == mine:
+        if read_process_start(run.pid) != run.process_started:
+            return OwnerState(Life.DEAD, f"process {run.pid} has gone", by_process=True)
+        if is_paused(run.pid):
+            return OwnerState(Life.PAUSED, f"process {run.pid} is stopped by a signal", by_process=True)
+        return OwnerState(Life.ALIVE, f"process {run.pid} is running", by_process=True)
+    if run.job_run:
+        if run.job_run == own_job_run:
+            # The run's state would be that of whoever asks: Databricks retries a task once its former attempt is over.
+            return OwnerState(Life.DEAD, f"it was an earlier attempt of this same job run {run.job_run}")
+        if job_state is not None and (state := job_state(run.job_run)):
+            over = state in _OVER
+            return OwnerState(Life.DEAD if over else Life.ALIVE, f"job run {run.job_run} is {state}")
+    elif here and boot.partition("/")[0] != mine.partition("/")[0]:
+        # Never of a job's driver: two clusters may give theirs one name.
+        return OwnerState(Life.DEAD, f"{run.host} was started anew since")
+    if silent_for is not None and silent_for > GRACE:
+        return OwnerState(Life.DEAD, f"its claim is not locked, and it has not touched it for {span_text(silent_for)}")
     seen = max(run.started_at, last_activity or 0)
-    if now - seen > GRACE:
-        return OwnerState(Life.DEAD, f"nothing was heard of it since {time_text(seen)}, {span_text(now - seen)} ago")
-    return OwnerState(Life.UNKNOWN, f"it was active at {time_text(seen)}, and {run.host or 'its host'} is not this one")
+    asked = f"job run {run.job_run} cannot be asked" if run.job_run else f"{run.host or 'its host'} is not this one"
+    silence = f"{time_text(seen)}, {span_text(max(now - seen, 0))} ago"
+    return OwnerState(Life.UNKNOWN, f"nothing was heard of it since {silence}, and {asked}")
 
 
 def read_process_start_of_self() -> str:

@@ -4,8 +4,8 @@
         └─> history + diagnosis ── unsafe ──> refused     cannot tell, not accepted by its code ──> not started
                 └─> the query runs ──> one row in the history ──> the claim is given up
 
-Everything up to the query's start only reads, but for the claim itself; so a refusal leaves the checkpoint and the
-tables byte for byte as they were.
+Everything up to the query's start only reads, but for the claim itself and the history's own summary; so a refusal
+leaves the checkpoint and the tables byte for byte as they were.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from surestart.gate.guarded_run import GuardedRun, died_run, write_warning
 from surestart.gate.identities import read_source_ids
 from surestart.gate.judge_start import judge_start, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.registry.claim_file import ClaimContent, claims_folder
-from surestart.registry.run_record import RunRecord
+from surestart.registry.log_runs import fold_log_runs
+from surestart.registry.run_record import TABLE, RunRecord
 from surestart.remedies.half_way import refuse_half_way
 from surestart.stage import Stage
 
@@ -82,6 +83,7 @@ def open_gate(
     claim = claim_by_file(folder, record, accept, commands)
     try:
         refuse_half_way(environment, record.query, spark, commands.options)
+        fold_log_runs(environment.table(TABLE).path)
         runs = read_history_or_tell(environment, spark, commands)
         judged = judge_start(spark, environment, stage, record, runs, commands)
         refuse_foreign_tables(spark, environment, stage, judged[0])

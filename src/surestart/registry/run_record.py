@@ -9,7 +9,7 @@ second, earlier row of the event `started`; both carry the same run_id and `merg
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -75,6 +75,10 @@ class RunRecord:
         return {name: value for name, value in self.as_dict().items() if name != "metrics" and value not in _EMPTY}
 
 
+TABLE = "surestart_runs"
+# The key of a commit's note that repeats its rows.
+NOTE = "surestart_runs"
+
 # column -> SQL type, in the order in which a person reads a row
 COLUMNS = {
     one.name: "BIGINT"
@@ -105,6 +109,20 @@ def read_record(values: Mapping[str, Any]) -> RunRecord | None:
             continue
         known[name] = value
     return RunRecord(**known) if known.get("run_id") else None
+
+
+def read_note(text: str) -> Iterator[RunRecord]:
+    """The runs that a commit's note names; none for anybody else's note."""
+    if f'"{NOTE}"' not in text:
+        return
+    try:
+        rows = json.loads(text).get(NOTE)
+    except (ValueError, AttributeError, RecursionError):
+        return
+    for row in rows if isinstance(rows, list) else ():
+        record = read_record(row) if isinstance(row, dict) else None
+        if record is not None:
+            yield record
 
 
 def merge_events(records: Iterable[RunRecord]) -> tuple[RunRecord, ...]:

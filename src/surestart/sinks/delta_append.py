@@ -13,6 +13,7 @@ from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.identity import commit_note, read_query_id
 from surestart.sinks.receipts import has_receipts
+from surestart.sinks.same_identity import same_identity
 from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeltaAppend:
+    """shared: whether other queries write into this table as well; None: nobody has said."""
+
     table: str
     columns: str
     partition_by: tuple[str, ...] = ()
+    shared: bool | None = None
 
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         create_or_check_table(spark, environment.table(self.table), self.columns, self.partition_by)
@@ -37,7 +41,7 @@ class DeltaAppend:
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)
-        return (SinkDeclaration("delta-append", table.label, table.path),)
+        return (SinkDeclaration("delta-append", table.label, table.path, shared=self.shared),)
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,13 @@ class AppendBatch:
     before: BatchBefore
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        spark = batch_df.sparkSession
+        query_id = read_query_id(self.context.checkpoint, spark)
         reach("append.before_commit")
-        with interpreted_if_few(batch_df.sparkSession, self.before, query_id, batch_id):
+        with (
+            same_identity(self.context, spark, query_id, batch_id),
+            interpreted_if_few(spark, self.before, query_id, batch_id),
+        ):
             append_once(batch_df, self.table, self.context, query_id, batch_id)
         reach("append.after_commit")
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
@@ -27,6 +27,7 @@ from surestart.session import applied
 from surestart.settings import MERGE, pairs
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA, commit_note, read_query_id
+from surestart.sinks.same_identity import same_identity, what_replaced
 from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.stage import BatchContext
 
@@ -47,7 +48,8 @@ _CONFLICTS = ("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ", "DELTA_
 @dataclass(frozen=True)
 class DeltaMerge:
     """keys: what a row is about. order: what makes one row newer than another with the same keys; the last column must
-    make it total. bounded_by: columns that are functions of the keys; list_of: partition columns, few per batch."""
+    make it total. bounded_by: columns that are functions of the keys; list_of: partition columns, few per batch.
+    shared: whether other queries write into this table as well; None: nobody has said."""
 
     table: str
     columns: str
@@ -55,6 +57,7 @@ class DeltaMerge:
     order: tuple[str, ...]
     partition_by: tuple[str, ...] = ()
     bounded_by: tuple[str, ...] = ()
+    shared: bool | None = None
 
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         create_or_check_table(spark, environment.table(self.table), self.columns, self.partition_by)
@@ -79,7 +82,7 @@ class DeltaMerge:
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)
-        return (SinkDeclaration("delta-merge", table.label, table.path, keys=self.keys),)
+        return (SinkDeclaration("delta-merge", table.label, table.path, keys=self.keys, shared=self.shared),)
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,9 @@ class MergeBatch:
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
-        if not self.merge(batch_df, query_id, batch_id):
+        with same_identity(self.context, batch_df.sparkSession, query_id, batch_id):
+            merged = self.merge(batch_df, query_id, batch_id)
+        if not merged:
             expected = batch_id == self.context.replayed_batch
             _log.log(
                 logging.INFO if expected else logging.ERROR,
@@ -110,12 +115,13 @@ class MergeBatch:
     def merge(self, batch_df: DataFrame, query_id: str, batch_id: int, *, as_new: bool = False) -> bool:
         """The table has the rows of this batch that are newer than its own. False: it had this batch before."""
         spark = batch_df.sparkSession
-        bounds, size = read_bounds(batch_df, self.partition_by, self.bounded_by)
+        batch_df = as_stored(batch_df, self.partition_by)
+        found = read_bounds(batch_df, self.partition_by, self.bounded_by, self.keys)
         if as_new:
             # Values that were altered by somebody may lie outside of them; the key would then be there twice.
-            bounds = []
+            found = replace(found, conditions=())
         # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
-        rows = batch_df.coalesce(1) if size <= _SMALL_BATCH else batch_df
+        rows = batch_df.coalesce(1) if found.rows <= _SMALL_BATCH else batch_df
         newest = newest_per_key(rows, self.keys, self.order)
         # On Spark Connect temporary views belong to the user's session, which several streams may share; a backfill of
         # the same query may run beside it.
@@ -125,7 +131,7 @@ class MergeBatch:
             note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
             reach("merge.before_commit")
             with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
-                counts = self._run(spark, self.merge_sql(view, batch_df.columns, bounds, as_new=as_new), batch_id)
+                counts = self._run(spark, self.merge_sql(view, batch_df.columns, found, as_new=as_new), batch_id)
         finally:
             spark.catalog.dropTempView(view)
         reach("merge.after_commit")
@@ -142,6 +148,10 @@ class MergeBatch:
                 conflict = conflict_of(problem)
                 if not left or not conflict:
                     raise
+                own = self.context.query_id
+                if own and what_replaced(self.context, own):
+                    # The other commit was a remedy's: what it has cleared is not filled again.
+                    raise
                 _log.warning(
                     "%s: batch %s met another commit in %s and is merged again (%s)",
                     self.context.query,
@@ -151,8 +161,10 @@ class MergeBatch:
                 )
         raise AssertionError("the last try returns or raises")
 
-    def merge_sql(self, view: str, columns: list[str], bounds: list[str], *, as_new: bool = False) -> str:
-        on = [f"t.`{key}` = s.`{key}`" for key in self.keys] + bounds
+    def merge_sql(self, view: str, columns: list[str], bounds: Bounds, *, as_new: bool = False) -> str:
+        # Only where the batch has nulls: Spark joins by twice as many values for each column that it compares so.
+        equal = {key: "<=>" if key in bounds.null_keys else "=" for key in self.keys}
+        on = [*(f"t.`{key}` {sign} s.`{key}`" for key, sign in equal.items()), *bounds.conditions]
         newer = f"struct({_columns('s', self.order)}) > struct({_columns('t', self.order)})"
         if as_new:
             other = " OR ".join(f"NOT (t.`{name}` <=> s.`{name}`)" for name in columns)
@@ -185,27 +197,58 @@ def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...
     return rows.withColumn(_RANK, F.row_number().over(ranked)).where(F.col(_RANK) == 1).select(*rows.columns)
 
 
-def read_bounds(rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...]) -> tuple[list[str], int]:
-    """Conditions on the target, true for every row that this batch can match, as SQL with literals; and how many rows
-    there are."""
+def as_stored(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
+    """With the values that the table gives back: Delta stores an empty text of a partition column as null."""
+    from pyspark.sql import functions as F
+
+    kinds = dict(rows.dtypes)
+    texts = [name for name in partition_by if kinds.get(name) == "string"]
+    return rows.withColumns({name: F.nullif(F.col(name), F.lit("")) for name in texts}) if texts else rows
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """conditions: on the target, true for every row that the batch can match, as SQL with literals. null_keys: the
+    columns of the key that are null in some row of it."""
+
+    conditions: tuple[str, ...]
+    null_keys: frozenset[str]
+    rows: int
+
+
+def read_bounds(
+    rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...], keys: tuple[str, ...]
+) -> Bounds:
     from pyspark.sql import functions as F
 
     wanted = [F.count("*").alias("rows")]
+    # Neither a set nor a least and a greatest value tell of nulls.
+    named = dict.fromkeys((*keys, *partition_by, *bounded_by))
+    wanted += [F.count_if(F.col(name).isNull()).alias(f"nulls_{name}") for name in named]
     wanted += [F.collect_set(F.col(name).cast("string")).alias(f"set_{name}") for name in partition_by]
     for name in bounded_by:
         wanted += [F.min(name).cast("string").alias(f"min_{name}"), F.max(name).cast("string").alias(f"max_{name}")]
     kinds = dict(rows.dtypes)
     row = rows.agg(*wanted).collect()[0]
-    bounds = []
+    conditions = []
     for name in partition_by:
         values = sorted(row[f"set_{name}"])
-        if values:
-            bounds.append(f"t.`{name}` IN ({', '.join(_literal(value, kinds[name]) for value in values)})")
+        within = f"t.`{name}` IN ({', '.join(_literal(value, kinds[name]) for value in values)})" if values else ""
+        conditions.append(_or_null(name, within, row[f"nulls_{name}"]))
     for name in bounded_by:
         low, high = row[f"min_{name}"], row[f"max_{name}"]
-        if low is not None:
-            bounds.append(f"t.`{name}` BETWEEN {_literal(low, kinds[name])} AND {_literal(high, kinds[name])}")
-    return bounds, row["rows"]
+        within = (
+            "" if low is None else f"t.`{name}` BETWEEN {_literal(low, kinds[name])} AND {_literal(high, kinds[name])}"
+        )
+        conditions.append(_or_null(name, within, row[f"nulls_{name}"]))
+    null_keys = frozenset(name for name in keys if row[f"nulls_{name}"])
+    return Bounds(tuple(one for one in conditions if one), null_keys, row["rows"])
+
+
+def _or_null(name: str, within: str, nulls: int) -> str:
+    parts = [within] if within else []
+    parts += [f"t.`{name}` IS NULL"] if nulls else []
+    return f"({' OR '.join(parts)})" if len(parts) > 1 else "".join(parts)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from surestart.sinks.delta_append import append_once
 from surestart.sinks.delta_table import create_or_check_table, read_table
 from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.identity import read_query_id
+from surestart.sinks.same_identity import same_identity
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class SplitBatch:
         spark = batch_df.sparkSession
         query_id = read_query_id(self.context.checkpoint, spark)
         with (
+            same_identity(self.context, spark, query_id, batch_id),
             interpreted_if_few(spark, self.before, query_id, batch_id),
             kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows,
         ):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.settings import TABLE, pairs
+from surestart.spark_errors import condition_of
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +36,9 @@ def create_or_check_table(
             + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""),
             meaning=f"It is not the table this stage writes: {len(wrong)} of {len(wanted)} columns differ. "
             "Nothing was written.",
-            next=f"surestart status  # then point --root or the schema at the right place; {table.name} stays as it is",
+            next=surestart(
+                "status", note=f"then point --root or the schema at the right place; {table.name} stays as it is"
+            ),
             do_not="drop the table to make the message go away: somebody else may own it.",
             code="ForeignTable",
         )
@@ -54,7 +58,7 @@ def create_table(
         raise Refused(
             f"table {table.label} cannot be created: {str(problem).splitlines()[0]}",
             meaning="The place is taken by something that is not this stage's table, or may not be written.",
-            next=f"look at {table.label}, then give another --root",
+            next=surestart("status", note="look at the place that is named above, then give another --root or schema"),
             do_not="delete what is there unless you know whose it is.",
             code="TableNotCreated",
         ) from problem
@@ -79,7 +83,7 @@ def read_columns(spark: SparkSession, table: Table) -> dict[str, str] | None:
     try:
         return {field.name: field.dataType.simpleString() for field in read_table(spark, table).schema}
     except AnalysisException as problem:
-        if problem.getCondition() in _NO_TABLE:
+        if condition_of(problem) in _NO_TABLE:
             return None
         raise
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,23 +27,52 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 def read_query_id(checkpoint: str, spark: SparkSession) -> str:
     """The query id that Spark wrote into the checkpoint before its first batch."""
-    local = checkpoint.removeprefix("file://").removeprefix("file:")
-    if local.startswith("/") and Path(local).exists():
-        text = (Path(local) / "metadata").read_text(encoding="utf-8")
-    else:
-        rows = spark.read.text(f"{checkpoint}/metadata").collect()
-        text = "\n".join(row[0] for row in rows)
+    from pyspark.errors import PySparkException
+
+    folder = _local_folder(checkpoint)
     try:
-        found = json.loads(text)["id"]
+        if folder is not None and folder.exists():
+            text = (folder / "metadata").read_text(encoding="utf-8")
+        else:
+            rows = spark.read.text(f"{checkpoint}/metadata").collect()
+            text = "\n".join(row[0] for row in rows)
+    except (FileNotFoundError, PySparkException) as problem:
+        gone = (
+            "cannot be read: the checkpoint was moved aside or removed under a run that goes on, or it is out of reach"
+        )
+        raise _no_query_id(checkpoint, gone) from problem
+    try:
+        return _parse(text)
     except (ValueError, KeyError, TypeError) as problem:
-        raise CannotTell(
-            f"{checkpoint}/metadata holds {len(text)} characters and no query id",
-            meaning="Without the id a replayed batch cannot be told from a new one, so nothing is written.",
-            next=f"surestart inspect {checkpoint}",
-            do_not="delete the checkpoint or write an id of your own into it.",
-            code="QueryIdUnreadable",
-        ) from problem
-    return str(found)
+        raise _no_query_id(checkpoint, f"holds {len(text)} characters and no query id") from problem
+
+
+def read_local_query_id(checkpoint: str) -> str | None:
+    """The same without Spark. None: from here that cannot be told."""
+    folder = _local_folder(checkpoint)
+    try:
+        return None if folder is None else _parse((folder / "metadata").read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _local_folder(checkpoint: str) -> Path | None:
+    local = checkpoint.removeprefix("file://").removeprefix("file:")
+    return Path(local) if local.startswith("/") else None
+
+
+def _parse(text: str) -> str:
+    return str(json.loads(text)["id"])
+
+
+def _no_query_id(checkpoint: str, what: str) -> CannotTell:
+    return CannotTell(
+        f"{checkpoint}/metadata {what}",
+        meaning="Without the id a replayed batch cannot be told from a new one, so nothing is written.",
+        next=surestart("inspect", checkpoint),
+        do_not="delete the checkpoint or write an id of your own into it.",
+        code="QueryIdUnreadable",
+    )
 
 
 def commit_note(query: str, query_id: str, batch_id: int, stage: str, step: str = "") -> str:

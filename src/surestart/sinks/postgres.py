@@ -28,6 +28,7 @@ from surestart.sinks.postgres_target import check_upsert, find_target, name_list
 from surestart.sinks.postgres_types import staged_columns
 from surestart.sinks.postgres_url import DEFAULT_VARIABLE, DatabaseUrl, Secret
 from surestart.stage import BatchContext
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -167,6 +168,6 @@ def _misused(what: str) -> UsageError:
     return UsageError(
         what,
         meaning="The sink would not do what its author meant, so it is refused before anything runs.",
-        next="correct the PostgresSink; docs/postgres.md lists its fields",
+        next=in_the_code("correct the PostgresSink; docs/postgres.md lists its fields"),
         code="PostgresSinkMisused",
     )

@@ -261,7 +261,7 @@ class _Attempt:
                 f"the connection ended at the COMMIT of batch {self.key.batch_id} to {self.target.label}, "
                 f"and the ledger cannot be asked: {failure.what}",
                 meaning="The batch is wholly in the target or not at all; which of the two, only the ledger knows.",
-                next="run the same command again when the database answers; the ledger decides, nothing is doubled",
+                next=f"{self.write.doctor}  # once the database answers; then start it again: the ledger decides",
                 do_not="write the batch by hand.",
                 code="PostgresInDoubt",
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import SurestartError, UsageError
 from surestart.sinks.postgres_errors import explained
 from surestart.sinks.postgres_url import Secret
+from surestart.typed import typed, word
 
 if TYPE_CHECKING:
     import psycopg
@@ -72,7 +73,7 @@ def driver() -> Any:
         raise UsageError(
             "the module psycopg is not installed in this Python",
             meaning="It is what talks to PostgreSQL, on the driver and on every executor.",
-            next=f"{sys.executable} -m pip install 'surestart[postgres]'",
+            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[postgres]"),
             code="PsycopgNotInstalled",
         )
     return psycopg

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError, UsageError
 from surestart.failpoints import reach
+from surestart.sinks.collect_batches import collect_batches
 from surestart.sinks.postgres_binary import HEADER, TRAILER, encode
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_errors import as_values, explained, from_values
 from surestart.sinks.postgres_types import StagedColumn, staged
 from surestart.sinks.postgres_url import Secret
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +68,7 @@ def load_plan(batch_df: DataFrame, url: Secret, staging: Staging) -> DataFrame:
 
 def load_from_driver(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
     """The same, through the driver's memory: for compute whose executors may not open connections (serverless)."""
-    return (copy_batches(staged(batch_df).toArrow().to_batches(), url, staging),)
+    return (copy_batches(collect_batches(staged(batch_df)), url, staging),)
 
 
 def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Staging) -> Loaded:
@@ -115,7 +117,9 @@ def _refuse_nulls(batch: pa.RecordBatch, staging: Staging) -> None:
                 f"{values.null_count} rows have no value in {column.name}, which is part of the sink's keys or order",
                 meaning="Without key or position a row can be neither found again nor called newer. "
                 "Nothing of the batch is in the target; the next start replays it.",
-                next="send such rows to quarantine in the stage's transform, then run the same command again",
+                next=in_the_code(
+                    "send such rows to quarantine in the stage's transform, then run the same command again"
+                ),
                 code="PostgresNullKey",
             )
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError, UsageError
 from surestart.sinks.postgres_url import Secret
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,7 +66,8 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return UsageError(
             f"{doing}: {said}",
             meaning=f"The user may not do this. {so}",
-            next="grant the rights listed in docs/postgres.md, then run the same command again",
+            next=url.place.psql("\\du")
+            + "  # grant the rights listed in docs/postgres.md, then the same command again",
             do_not="run the pipeline as a superuser.",
             code="PostgresPermissionDenied",
         )
@@ -73,7 +75,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return UsageError(
             f"{doing}: {said}",
             meaning=f"A value does not fit the column it is meant for. {so}",
-            next="change the column's type or the stage's transform, then run the same command again",
+            next=in_the_code("change the column's type or the stage's transform, then run the same command again"),
             do_not="skip the batch: its other rows are good and would be lost.",
             code="PostgresTypeMismatch",
         )
@@ -81,7 +83,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return UsageError(
             f"{doing}: {said}",
             meaning=f"A constraint refuses a row: another writer was there or the data is wrong. {so}",
-            next="correct the row named above, or use mode='upsert', then run the same command again",
+            next=in_the_code("correct the row named above, or use mode='upsert'; then run the same command again"),
             do_not="drop the constraint to get past it: that is how a second copy gets in.",
             code="PostgresRowsRefused",
         )
@@ -89,7 +91,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return StoppedHalfway(
             f"{doing}: {said}",
             meaning=f"The server was busy, full, locked or out of time. {so}",
-            next="run the same command again",
+            next=f"{where}  # once it answers, run the same command again",
             code="PostgresBusy",
         )
     if not state or state[:2] in ("08", "57"):

@@ -15,6 +15,7 @@ from surestart.sinks.postgres_connection import driver, name
 from surestart.sinks.postgres_copy import Loaded, Staging
 from surestart.sinks.postgres_target import Target, name_list
 from surestart.sinks.postgres_types import TargetColumn, converted
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,7 +37,7 @@ def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, lo
         raise Refused(
             f"staging table {staging.schema}.{staging.table} holds {present} rows, the tasks reported {expected}",
             meaning="Rows were lost or added between loading and committing. Nothing of the batch is in the target.",
-            next="run the same command again; the batch is loaded afresh",
+            next="surestart doctor  # then the same command again: the batch is loaded afresh",
             code="PostgresStagingMismatch",
         )
     return expected
@@ -117,7 +118,7 @@ def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target:
                 f"column {column.name} of {target.label} is {goal.declared}, and the batch has {said}",
                 meaning="The value does not fit the column. Nothing of the batch is in the target; the next start "
                 "replays it.",
-                next="change the column's type or the stage's transform, then run the same command again",
+                next=in_the_code("change the column's type or the stage's transform, then run the same command again"),
                 do_not="skip the batch: its other rows are good and would be lost.",
                 code="PostgresTypeMismatch",
             )
@@ -184,6 +185,8 @@ def _refuse_ties(
             f"{row[0]} keys for {target.label} have different rows with the same {', '.join(order)}, such as {row[1]}",
             meaning="Which of them is newer cannot be told, and a guess would differ between two replays. "
             "Nothing of the batch is in the target; the next start replays it.",
-            next="add columns to the sink's `order` until it is total, such as topic, partition and offset",
+            next=in_the_code(
+                "add columns to the sink's `order` until it is total, such as topic, partition and offset"
+            ),
             code="PostgresOrderNotTotal",
         )

@@ -199,7 +199,8 @@ class RemedyWork:
         raise CannotTell(
             f"the connection ended at the COMMIT while {self.doing}, and the ledger cannot be asked: {failure.what}",
             meaning="It was wholly done or not at all; which of the two, only the ledger knows.",
-            next="run the same command again when the database answers; the ledger decides, nothing is done twice",
+            next=self.removal.url.place.psql("select 1")
+            + "  # once it answers, the same command again: the ledger decides",
             do_not="remove or restore the rows by hand.",
             code="PostgresInDoubt",
         )

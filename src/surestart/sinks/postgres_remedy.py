@@ -11,7 +11,6 @@ rows, those that go are kept. Rows of batches stay in the ledger: the query ids 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +51,9 @@ class Removed:
     at: int = 0
 
 
-def remove_rows(removal: Removal, load: Load | None = None, check: Callable[[], object] = lambda: None) -> Removed:
+def remove_rows(removal: Removal, load: Load | None = None) -> Removed:
     """Only rows that stay are in the table, once, and what was removed is kept. load: fills the staging table with what
-    comes in the place of rows that go. check: called right before, if it is not yet done."""
+    comes in the place of rows that go."""
 
     def act(work: RemedyWork) -> Removed:
         if work.target is None:
@@ -62,7 +61,6 @@ def remove_rows(removal: Removal, load: Load | None = None, check: Callable[[], 
         target = work.target
         done = work.find(REMOVED)
         if done is None:
-            check()
             refuse_references(work.connection, target, work.removal.url.place)
             staging = work.stage(load) if load is not None else None
             done = work.once(REMOVED, lambda: _remove(work, target, staging))

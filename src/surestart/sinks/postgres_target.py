@@ -9,6 +9,7 @@ from surestart.errors import UsageError
 from surestart.sinks.postgres_connection import name
 from surestart.sinks.postgres_types import StagedColumn, TargetColumn, loses_something
 from surestart.sinks.postgres_url import Secret
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import psycopg
@@ -50,7 +51,9 @@ def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
         raise UsageError(
             f"table {target} is not in database {connection.info.dbname} for user {connection.info.user}",
             meaning="The sink has nowhere to put its rows. Nothing was written; the next start replays the batch.",
-            next="create the table (docs/postgres.md has an example), or give the sink its `columns` to create it",
+            next=in_the_code(
+                "give the sink its `columns`, to create the table; or create it (docs/postgres.md has an example)"
+            ),
             do_not="delete the checkpoint: it knows which batch is still to be written.",
             code="PostgresTargetMissing",
         )
@@ -93,7 +96,9 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
             f"{'twice' if twice and not unknown else f'and {target.label} does not'}"
             f" (it has {', '.join(target.names)})",
             meaning="Those values would have no place. Nothing was written; the next start replays the batch.",
-            next=f"select the columns of {target.label} in the stage's transform, or add the missing ones to the table",
+            next=in_the_code(
+                f"select the columns of {target.label} in the stage's transform, or add the missing ones to the table"
+            ),
             code="PostgresColumnUnknown",
         )
     lossy = [column for column in staged if loses_something(column, target.column(column.name))]
@@ -105,7 +110,7 @@ def check_columns(target: Target, staged: tuple[StagedColumn, ...]) -> None:
             f"{target.label} would take {pairs}",
             meaning="PostgreSQL would round or cut the values without a word. Nothing was written; the next start "
             "replays the batch.",
-            next="cast the column in the stage's transform, or change its type in the table",
+            next=in_the_code("cast the column in the stage's transform, or change its type in the table"),
             code="PostgresTypeMismatch",
         )
 
@@ -119,7 +124,7 @@ def check_upsert(
         raise UsageError(
             f"the batch lacks {', '.join(missing)}, which the upsert into {target.label} needs",
             meaning="Without key and order, newer rows cannot be told from older ones. Nothing was written.",
-            next="select those columns in the stage's transform",
+            next=in_the_code("select those columns in the stage's transform"),
             code="PostgresColumnUnknown",
         )
     if frozenset(keys) not in target.unique:

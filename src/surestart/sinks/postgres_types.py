@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import UsageError
 from surestart.sinks.postgres_connection import name
+from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def staged(batch_df: DataFrame) -> DataFrame:
         raise UsageError(
             "the batch has no columns",
             meaning="There is nothing that could be stored.",
-            next="select the target's columns in the stage's transform",
+            next=in_the_code("select the target's columns in the stage's transform"),
             code="PostgresNoColumns",
         )
     return batch_df.select(*(_prepared(field) for field in batch_df.schema.fields))

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
 from surestart.errors import UsageError
+from surestart.typed import in_the_code, typed, word
 
 DEFAULT_VARIABLE = "SURESTART_POSTGRES_URL"
 _PASSWORDS = ("password", "sslpassword")
@@ -77,7 +77,7 @@ class DatabaseUrl:
                 f"a database URL is named by a variable ({self.variable!r}) or by scope and key "
                 f"({self.scope!r}, {self.key!r}), exactly one of the two",
                 meaning="It is unclear where the URL and its password would come from.",
-                next=f"write DatabaseUrl(variable={DEFAULT_VARIABLE!r})",
+                next=in_the_code(f"write DatabaseUrl(variable={DEFAULT_VARIABLE!r})"),
                 do_not="write the URL itself into the code; everything in a stage is printed and stored.",
                 code="DatabaseUrlUnnamed",
             )
@@ -86,7 +86,9 @@ class DatabaseUrl:
             raise UsageError(
                 "a database URL was given where its name belongs",
                 meaning="Stages are printed and stored in the run history; a password in one would be too.",
-                next=f"export {DEFAULT_VARIABLE}='postgresql://…' and write DatabaseUrl(variable={DEFAULT_VARIABLE!r})",
+                next=in_the_code(
+                    f"write DatabaseUrl(variable={DEFAULT_VARIABLE!r}), and export the URL under that name"
+                ),
                 code="DatabaseUrlInCode",
             )
 
@@ -99,17 +101,15 @@ class DatabaseUrl:
         value = f"${self.variable}"
         if not self.variable:
             # The CLI prints a secret's bytes in base64.
-            get = f"databricks secrets get-secret {shlex.quote(self.scope)} {shlex.quote(self.key)}"
+            get = f"databricks secrets get-secret {word(self.scope)} {word(self.key)}"
             value = f"$({get} | jq -r .value | base64 -d)"
-        return f'psql "{value}" -c {shlex.quote(command)}'
+        return f'psql "{value}" -c {word(command)}'
 
     @property
     def put(self) -> str:
         """A command line that gives the place another URL."""
         if not self.variable:
-            return (
-                f"databricks secrets put-secret {shlex.quote(self.scope)} {shlex.quote(self.key)}  # asks for the URL"
-            )
+            return f"databricks secrets put-secret {word(self.scope)} {word(self.key)}  # asks for the URL"
         return f"export {self.variable}='postgresql://user:password@host:5432/database'"
 
     @classmethod
@@ -186,6 +186,6 @@ class DatabaseUrl:
         raise UsageError(
             f"{self.label} could not be read ({kind})",
             meaning="Secret scopes exist on Databricks; elsewhere the URL comes from an environment variable.",
-            next=f"databricks secrets list-secrets {self.scope}",
+            next=typed("databricks", "secrets", "list-secrets", self.scope),
             code="DatabaseSecretUnreadable",
         )

@@ -1,0 +1,96 @@
+"""A run whose checkpoint is another's by now stops: inside a batch before it is written, and between two batches.
+
+The same on Spark Connect, where the function of a batch is pickled and runs on the server (make test-connect).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
+from surestart.registry.claim_file import take_claim
+from surestart.registry.run_record import RunRecord
+from surestart.running_query import processing_time, start_query
+from surestart.session import applied
+from surestart.settings import EVERYWHERE, pairs
+from surestart.stage_failures import StageFailed
+from tests.foundation.rows import land
+from tests.gate.held_driver import HeldBack
+from tests.gate.test_woken_driver import CODE, until
+
+RAW = build_stages({})[0]
+OTHER = "5f6c1c0e-0000-4000-8000-000000000000"
+
+
+def put_another_in_its_place(environment: Environment) -> None:
+    checkpoint = Path(environment.checkpoint("raw-ingest"))
+    checkpoint.rename(checkpoint.with_name("aside"))
+    checkpoint.mkdir()
+    (checkpoint / "metadata").write_text(f'{{"id":"{OTHER}"}}')
+
+
+def test_in_the_first_batch_of_a_new_checkpoint(spark: Any, environment: Environment, tmp_path: Path) -> None:
+    """Nobody knew the id when the function of a batch was made: it is asked of Spark."""
+    land(environment, 10)
+    reached = tmp_path / "reached"
+    with applied(spark, pairs(EVERYWHERE)):
+        running = start_query(spark, environment, replace(RAW, sink=HeldBack(RAW.sink, reached, 0)))
+        try:
+            until(reached.exists)
+            put_another_in_its_place(environment)
+            reached.with_name("go").touch()
+            # Not by `poll`, which would see it too: the batch itself has to stop.
+            until(lambda: not running.query.isActive)
+            with pytest.raises(StageFailed) as stopped:
+                running.poll(0.1)
+        finally:
+            running.stop()
+    assert stopped.value.code == CODE
+    assert "Nothing of batch 0 was written" in stopped.value.meaning
+    assert OTHER in stopped.value.what
+    assert stopped.value.next.startswith("surestart history raw-ingest -e local --root ")
+    assert spark.read.format("delta").load(environment.table("sensor_raw").path).count() == 0
+
+
+@pytest.mark.usefixtures("classic_only")
+@pytest.mark.parametrize("owner", [RunRecord(run_id="another", query="q"), None], ids=["another's", "given up"])
+def test_in_a_batch_while_the_claim_is_not_its_own(
+    spark: Any, environment: Environment, tmp_path: Path, owner: RunRecord | None
+) -> None:
+    """As in the middle of a remedy: the table is cleared, and the checkpoint not yet moved aside."""
+    land(environment, 10)
+    claim = take_claim(tmp_path / "q.lock")
+    assert claim is not None
+    claim.write(owner)
+    with applied(spark, pairs(EVERYWHERE)):
+        running = start_query(spark, environment, RAW, claim=(str(claim.path), "mine"))
+        until(lambda: not running.query.isActive)
+        with pytest.raises(StageFailed) as stopped:
+            running.poll(0.1)
+    claim.release(clear=True)
+    assert stopped.value.code == CODE
+    assert "Nothing of batch 0 was written" in stopped.value.meaning
+    assert ("is that of run another" if owner else "is given up") in stopped.value.what
+
+
+def test_between_two_batches(spark: Any, environment: Environment) -> None:
+    land(environment, 10)
+    with applied(spark, pairs(EVERYWHERE)):
+        running = start_query(spark, environment, RAW, trigger=processing_time("1 hours"))
+        try:
+            deadline = time.monotonic() + 60
+            while running.result().batches == 0 and time.monotonic() < deadline:
+                assert running.poll(0.1) is False
+            put_another_in_its_place(environment)
+            with pytest.raises(StageFailed) as stopped:
+                running.poll(0.1)
+        finally:
+            running.stop()
+    assert stopped.value.code == CODE
+    assert "It wrote nothing more." in stopped.value.meaning
