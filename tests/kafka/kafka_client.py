@@ -53,6 +53,7 @@ class KafkaClient:
 
     def create(self, topic: str, partitions: int = 2, **config: str) -> None:
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(60)
+        self._until_led(topic, partitions)
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(60)
@@ -65,6 +66,17 @@ class KafkaClient:
 
     def add_partitions(self, topic: str, total: int) -> None:
         self.admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
+        self._until_led(topic, total)
+
+    def _until_led(self, topic: str, partitions: int) -> None:
+        """The broker makes a partition at once and tells of it, and of its leader, a moment later."""
+        deadline = time.monotonic() + 30
+        while self._led(topic) != partitions:
+            assert time.monotonic() < deadline, f"{self._led(topic)} of {partitions} partitions of {topic} have a leader"
+
+    def _led(self, topic: str) -> int:
+        told = self.admin.list_topics(timeout=30).topics.get(topic)
+        return sum(partition.leader >= 0 for partition in told.partitions.values()) if told else 0
 
     def delete_records(self, topic: str, before: dict[int, int]) -> None:
         places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import Refused, UsageError
@@ -153,6 +156,70 @@ def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_name
     # Behind them nothing is lost.
     assert removed(stood.replay(From(positions={stood.topic: {"0": 5}}))) == 15
     assert stood.reset(accept_loss=5).loss == 5
+
+
+def test_rows_that_a_compacted_topic_has_no_more_are_counted_one_by_one(
+    spark, environment, broker, client, topic
+) -> None:
+    """Between the first and the last offset: by the numbers that the cluster gives, nothing has gone."""
+    # Closed after a second, and cleaned as soon as the broker looks.
+    config = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
+    client.create(topic, partitions=1, **config)
+    stored = client.produce(topic, payloads(200), partitions=1)
+    stage = raw_stage(KafkaSource(broker.bootstrap, topic))
+    chain, ask = read_chain(environment, [stage]), Request(settings={}, run=False)
+    assert run_stage(spark, environment, stage).rows == 200
+    assert plan_reset(spark, environment, chain, "raw-ingest", ask).loss == 0
+    left = compacted(client, topic, stored)
+    gone = 200 - left
+    assert gone > 100
+
+    with pytest.raises(Refused, match=rf": {gone} rows would be lost for ever: .* compaction has removed") as refused:
+        plan_reset(spark, environment, chain, "raw-ingest", ask)
+
+    assert refused.value.code == "SourceLostRows"
+    kept = plan_reset(spark, environment, chain, "raw-ingest", replace(ask, keep_lost=True))
+    assert kept.loss == 0
+    apply_plan(spark, environment, chain, kept, lambda plan: plan.target)
+    run_stage(spark, environment, stage)
+    offsets = [(record.partition, record.offset) for record in raw_rows(spark, environment).elements()]
+    assert len(offsets) == len(set(offsets))
+    assert set(stored) <= set(raw_rows(spark, environment))
+
+
+def compacted(client, topic, stored) -> int:
+    """How many of these records the topic has once its log was cleaned; a segment is closed by the next record."""
+    soon = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)
+    (done,) = client.admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[soon])]
+    ).values()
+    done.result(60)
+    producer = Producer({"bootstrap.servers": client.bootstrap, "log_level": 0})
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        producer.produce(topic, b"later", key=b"later", partition=0)
+        assert producer.flush(60) == 0
+        left = offsets_of(client, topic) & {record.offset for record in stored}
+        if len(left) < len(stored):
+            return len(left)
+    raise TimeoutError(topic)
+
+
+def offsets_of(client, topic) -> set[int]:
+    found: set[int] = set()
+    reader = Consumer({"bootstrap.servers": client.bootstrap, "group.id": topic, "enable.auto.commit": False})
+    try:
+        place = TopicPartition(topic, 0, 0)
+        reader.assign([place])
+        _, end = reader.get_watermark_offsets(place, timeout=30)
+        while max(found, default=-1) < end - 1:
+            message = reader.poll(10)
+            assert message is not None
+            assert message.error() is None
+            found.add(message.offset())
+    finally:
+        reader.close()
+    return found
 
 
 @pytest.mark.chaos

@@ -81,7 +81,10 @@ def everything_said(error: BaseException | None) -> str:
     return own + everything_said(error.__cause__) + everything_said(error.__context__)
 
 
-@pytest.mark.parametrize("raised", [UsageError(f"no {CANARY}", meaning="m", next=CANARY, code="C"), ValueError(CANARY)])
+@pytest.mark.parametrize(
+    "raised",
+    [UsageError(f"no {CANARY}", meaning="m", next=f"surestart doctor  # {CANARY}", code="C"), ValueError(CANARY)],
+)
 def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkeypatch):
     for name, value in SASL.items():
         monkeypatch.setenv(name, value)
@@ -98,7 +101,7 @@ def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkey
     assert isinstance(error, UsageError | Redacted)
     assert "KeyError: '***'" in str(error.__cause__)
     if isinstance(error, UsageError):
-        assert (error.what, error.meaning, error.next, error.code) == ("no ***", "m", "***", "C")
+        assert (error.what, error.meaning, error.next, error.code) == ("no ***", "m", "surestart doctor  # ***", "C")
     # An error without a secret, and one of a stage without any, is the very same.
     plain = ValueError("nothing in it")
     with pytest.raises(ValueError, match="nothing") as same, SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):

@@ -50,6 +50,18 @@ def test_the_topic_holds_the_records_of_the_files_and_the_truth_file_is_the_same
     assert offsets > 1006 if transactional else offsets == 1000
 
 
+def test_what_retention_has_left_is_counted_from_its_first_record(broker, client, topic, tmp_path):
+    """By the client's default a reader that stands before the first record goes to the end, and judges none."""
+    write_topic(
+        *(broker.bootstrap, topic, tmp_path / "t.json", 200), simulation=SIMULATION, partitions=1, transactional=False
+    )
+    client.delete_records(topic, {0: 150})
+
+    read = list(read_topic(broker.bootstrap, topic))
+
+    assert [position for position, _ in read] == [(topic, 0, offset) for offset in range(150, 200)]
+
+
 def test_the_records_of_a_sensor_keep_their_order_in_one_partition(broker, topic, tmp_path):
     write_topic(broker.bootstrap, topic, tmp_path / "t.json", 600, simulation=SIMULATION, partitions=3)
 

@@ -67,7 +67,7 @@ def test_rows_that_are_gone_old_or_altered_in_postgres_come_back_once(
         "merge-gold database: lost": list(chosen.values()).count(3),
         "merge-gold database: wrong": len(chosen) - list(chosen.values()).count(3),
     }
-    assert next_command(found.as_dict()) == "surestart plan backfill merge-gold -e local"
+    assert next_command(found.as_dict()) == "surestart plan backfill merge-gold -e local -o plan.json"
 
     plan = plan_of(spark, environment, chain, "merge-gold")
 

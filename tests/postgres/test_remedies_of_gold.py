@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.merge_gold import to_gold
-from sensor_pipeline.records import GOLD_IN_POSTGRES
+from sensor_pipeline.records import GOLD_IN_POSTGRES, KEYS
 from sensor_pipeline.stages import build_stages
 from surestart.cli import main
 from surestart.environment import Environment, environment_from_settings
@@ -195,6 +195,21 @@ def test_a_reset_beside_replaces_both_each_at_once_and_is_undone_in_both(
     undo(spark, environment, plan)
 
     assert in_postgres(database) == wrong == in_delta(spark, environment)
+    rows_of_the_database_alone_are_counted(spark, environment, database)
+
+
+def rows_of_the_database_alone_are_counted(spark: Any, environment: Environment, database: Database) -> None:
+    """Somebody has loaded rows into PostgreSQL that no table of ours ever had."""
+    columns = ", ".join(f'"{name}"' for name, _ in GOLD_IN_POSTGRES)
+    given = columns.replace('"sensor_id"', "'old ' || sensor_id").replace('"source"', "'old system'")
+    copied = f"INSERT INTO sensor_gold ({columns}) SELECT {given} FROM sensor_gold ORDER BY 1 LIMIT 9"
+    database.execute(copied)
+    for make, stage in ((plan_reset, "merge-gold"), (plan_reset_beside, "raw-ingest")):
+        with pytest.raises(
+            Refused, match=r": 9 rows would be lost for ever: 9 rows of PostgreSQL sensor_gold"
+        ) as refused:
+            make(spark, environment, chain_of(environment), stage, request())
+        assert refused.value.code == "SourceLostRows"
 
 
 @pytest.mark.chaos
@@ -243,7 +258,7 @@ def test_what_moved_in_the_database_is_refused_and_prune_drops_what_a_remedy_has
     before = in_postgres(database)
     plan = plan_reset(spark, environment, chain_of(environment), "merge-gold", request())
     without = read_chain(environment, build_stages({}))
-    with pytest.raises(Refused, match="postgres sensor_gold: is another table now"):
+    with pytest.raises(Refused, match="not of this pipeline"):
         apply_plan(spark, environment, without, plan, lambda plan: plan.target)
     database.execute("CREATE TABLE anew (LIKE sensor_gold INCLUDING ALL)")
     database.execute("ALTER TABLE sensor_gold RENAME TO was; ALTER TABLE anew RENAME TO sensor_gold")
@@ -315,6 +330,29 @@ def test_a_stage_that_writes_to_postgres_only_is_reset_and_undone(
     with pytest.raises(Refused, match=f"{lost} rows would be lost for ever") as refused:
         plan_reset(spark, environment, chain, "to-postgres", request())
     assert refused.value.code == "SourceLostRows"
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_rows_of_a_database_without_positions_are_told_apart_by_their_values(
+    spark: Any, database: Database, environment: Environment, mode: Any
+) -> None:
+    columns = GOLD_IN_POSTGRES[:8]
+    keys: dict[str, Any] = {"keys": KEYS, "order": ("revision",)} if mode == "upsert" else {}
+    sink = PostgresSink(target="plain", columns=columns, mode=mode, **keys)
+    stage = Stage("plain", DeltaSource("sensor_readings_deserialized"), without_positions, sink)
+    chain = read_chain(environment, (*build_stages(SETTINGS), stage))
+    run_stage(spark, environment, stage)
+    assert plan_reset(spark, environment, chain, "plain", request()).loss == 0
+    names = ", ".join(name for name, _ in columns)
+    given = names.replace("sensor_id", "'old ' || sensor_id")
+    database.execute(f"INSERT INTO plain ({names}) SELECT {given} FROM plain ORDER BY 1 LIMIT 4")
+    with pytest.raises(Refused, match=r": 4 rows would be lost for ever"):
+        plan_reset(spark, environment, chain, "plain", request())
+
+
+def without_positions(rows: Any) -> Any:
+    return rows.select(*[name for name, _ in GOLD_IN_POSTGRES[:8]])
 
 
 def killed(environment: Environment, plan: Plan, place: Path, point: str) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.failpoints import VARIABLE
 from surestart.remedies.chain import read_chain
-from surestart.remedies.journal import BEGUN, DONE, Entry, Journal
+from surestart.remedies.journal import BEGUN, DONE, NOTE, Entry, Journal
 from surestart.remedies.plan import Plan, Step, environment_facts
 from surestart.remedies.running import Running
 from surestart.remedies.steps.retire import apply_step, undo_step
+from tests.deltalog.handmade import create, info, write_commit
 
 STAGE = "raw-ingest"
 
@@ -39,8 +44,18 @@ def running(environment: Environment, *, journaled: bool) -> Running:
     """No session: a checkpoint is moved without one. journaled: the journal says that it was moved aside."""
     plan = Plan("reset", STAGE, "in-place", environment_facts(environment), 1, (STAGE,), {}, ())
     entries = [Entry(plan.digest, 0, BEGUN)] + [Entry(plan.digest, 1, DONE, step=f"retire:{STAGE}")] * journaled
+    write_entries(environment, entries)
     chain = read_chain(environment, build_stages({}))
     return Running(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
+
+
+def write_entries(environment: Environment, entries: Sequence[Entry]) -> None:
+    """They are the journal, and there are no others."""
+    table = Path(environment.table("surestart_remedies").path)
+    shutil.rmtree(table, ignore_errors=True)
+    for number, entry in enumerate(entries):
+        note = json.dumps({NOTE: asdict(entry)})
+        write_commit(table, number, info("WRITE", userMetadata=note), *(create()[1:] if number == 0 else []))
 
 
 def dies_at(point: str, doing: Callable[[], object]) -> None:

@@ -60,6 +60,9 @@ ACTS: dict[str, list[Any]] = {
     "there_and_back": list(
         product(HOW, (RAW, RAW, DESERIALIZE, GOLD), (0, 1, 2), (STAGES[:0], STAGES[:1], STAGES), (1, 2, 9), FATES)
     ),
+    "one_after_another": list(
+        product(*[list(product(HOW, (RAW, RAW, DESERIALIZE, GOLD), (0, 1), (False, True, True)))] * 2, (1, 9))
+    ),
     "apply": list(product(OPERATORS, (1, 1, 2), FATES)),
     "undo": list(product(OPERATORS, (1, 1, 2), FATES)),
     "go_on": list(product((0, 1, 2), FATES)),
@@ -68,6 +71,8 @@ ACTS: dict[str, list[Any]] = {
     "vacuum": list(TABLES),
 }
 BEGINNINGS = list(product((False, True), (1, 2, 3), (1, 2, 3)))
+# One draw of each is as good as any other, and all of them are some ten thousand.
+ACTS["one_after_another"] = random.Random(0).sample(ACTS["one_after_another"], 500)
 
 
 _END = (TO_THE_END, True)
@@ -93,7 +98,24 @@ KNOWN: list[tuple[tuple[bool, int, int], list[tuple[str, Any]]]] = [
     # An undo dies where nothing was brought back yet, and a VACUUM takes what it needs.
     ((False, 2, 9), [("there_and_back", (RESET, GOLD, 0, STAGES, 9, (3, True))), ("vacuum", "gold")]),
     ((False, 2, 9), [("there_and_back", (RESET, RAW, 0, STAGES, 9, (3, True))), ("vacuum", "good")]),
+    # A later remedy, of another stage, before deserialize has got past what an undo has taken back.
+    (
+        (False, 2, 9),
+        [
+            ("there_and_back", (RESET, RAW, 0, STAGES[:1], 9, _END)),
+            ("plan_and_apply", (POSITIONS, GOLD, 9, False, OPERATORS[0], _END)),
+        ],
+    ),
 ]
+# What was seen on real Spark: each stopped deserialize for ever.
+SEEN: dict[str, list[tuple[str, Any]]] = {
+    "an undone reset of raw-ingest, then an undone replay of deserialize": [
+        ("one_after_another", ((RESET, RAW, 0, True), (BATCH, DESERIALIZE, 1, True), 9)),
+    ],
+    "an undone replay of raw-ingest, then a replay of merge-gold": [
+        ("one_after_another", ((POSITIONS, RAW, 9, True), (POSITIONS, GOLD, 9, False), 9)),
+    ],
+}
 
 
 class Actors:
@@ -162,6 +184,19 @@ class Actors:
             self.run_all(stages, limit)
             self._begin(OPERATORS[0], undo_remedy(self.world, OPERATORS[0], digest_of(self.plans[-1])), fate)
 
+    def one_after_another(self, what: tuple[tuple[str, str, int, bool], tuple[str, str, int, bool], int]) -> None:
+        """Two remedies, each applied, run with what has arrived meanwhile, and undone or not; between them the stages
+        run once more, with nothing new."""
+        *remedies, limit = what
+        for how, stage, cut, undone in remedies:
+            before = len(self.plans)
+            self.plan_and_apply((how, stage, cut, False, OPERATORS[0], _END))
+            self.arrive((0, 2))
+            self.run_all(STAGES, limit)
+            if len(self.plans) > before and undone:
+                self._begin(OPERATORS[0], undo_remedy(self.world, OPERATORS[0], digest_of(self.plans[-1])), _END)
+                self.run_all(STAGES, limit)
+
     def apply(self, what: tuple[str, int, tuple[int, bool]]) -> None:
         who, back, fate = what
         if len(self.plans) >= back:
@@ -219,16 +254,18 @@ class Actors:
             raise Violation("the marker row of an undo was read by the stage below")
 
     def end(self) -> None:
-        """Everybody goes on to the end, what is open is finished or undone, the stages run; then the newest remedy is
-        undone, and they run again. Each time every row is counted."""
+        """Everybody goes on to the end, what is open is finished or undone, the stages run; then the remedies that
+        stand are undone, the newest first, and they run again. Each time every row is counted."""
         for who in list(self.running):
             self._advance(who, (TO_THE_END, True))
         self._finish_all()
         self.check_exact()
-        last = [journal for journal in self.world.journals() if journal.state == FINISHED][-1:]
-        for journal in last:
+        for journal in reversed(self.world.journals()):
+            if journal.state != FINISHED:
+                continue
             self._begin(OPERATORS[0], undo_remedy(self.world, OPERATORS[0], journal.digest), (TO_THE_END, True))
-        if last:
+            # Something new, so that a batch is planned: the next start looks at that one.
+            self.arrive((1, 1))
             self._finish_all()
             self.check_exact()
 
@@ -315,8 +352,8 @@ class Actors:
             raise Violation(f"gold is {gold}, the newest are {sorted(newest)}")
 
 
-def act_as_known(rules: Rules) -> None:
-    for given, acts in KNOWN:
+def act_as_known(rules: Rules, known: Sequence[tuple[tuple[bool, int, int], list[tuple[str, Any]]]] = KNOWN) -> None:
+    for given, acts in known:
         actors = Actors(rules)
         actors.the_stages_have_run(given, [TO_THE_END] * len(STAGES))
         for name, what in acts:

@@ -45,7 +45,6 @@ from tests.remedies.protocol_world import (
     Row,
     Steps,
     Violation,
-    Window,
     World,
     newest_per_key,
     refusal,
@@ -168,7 +167,7 @@ def _pairs(marks: Marks | None) -> list[list[int]]:
 
 def _is_caught_up(world: World, name: str, marks: Mapping[str, Marks | None]) -> bool:
     held = world.checkpoints[name]
-    if held is None or held.in_flight or not held.batches:
+    if not isinstance(held, Checkpoint) or held.in_flight or not held.batches:
         return False
     if world.rules.caught_up_needs_equal_marks:
         upstream = marks[str(CHAIN.link(name).upstream)]
@@ -454,7 +453,7 @@ def undo_remedy(world: World, me: str, digest: str) -> Steps:
                     _enter(world, journal, former, "")
                     world.dirty = dirty
                 raise
-            journal = _enter(world, journal, UNDONE, step.id)
+            journal = _enter(world, journal, UNDONE, step.id, _taken_back(world, plan, step))
             yield
     _check_undone(world, plan)
     _enter(world, journal, WITHDRAWN, "")
@@ -525,8 +524,6 @@ def _undo_step(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
     elif step.kind == "clear":
         yield from _restore(world, plan, journal, step)
     elif step.kind == "start":
-        for stage in step.arguments["starts"]:
-            world.write_begin(stage, f"{digest_of(plan)}-undo", _begin_after_undo(world, plan, stage))
         world.dirty.pop(digest_of(plan), None)
         yield
 
@@ -572,26 +569,11 @@ def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
         yield
 
 
-def _begin_after_undo(world: World, plan: Plan, stage: str) -> Begin:
-    own = [number for number, (name, key, _) in enumerate(world.begins) if key == f"{digest_of(plan)}-start"]
-    before = world.begins[: own[0]] if own else world.begins
-    base = next((begin for name, _, begin in reversed(before) if name == stage), None)
-    newest = world.begin_of(stage)
-    if base is None or not world.rules.former_start_kept:
-        base = Begin(digest_of(plan), anew=not world.rules.undo_allows_no_anew)
-    former = newest.windows if newest is not None and world.rules.windows_kept else ()
-    windows = tuple(dict.fromkeys((*(base.windows if world.rules.windows_kept else ()), *former)))
-    restored = world.tables[INPUT[stage]].find(f"{digest_of(plan)}:undo:clear:{INPUT[stage]}") if stage != RAW else None
-    if restored is None or not world.rules.skip_window:
-        return base._replace(windows=windows if world.rules.skip_window else ())
-    return base._replace(windows=(*windows, _window(world, plan, stage, restored)))
-
-
-def _window(world: World, plan: Plan, stage: str, restored: int) -> Window:
-    marks = _marks(plan, str(CHAIN.link(stage).upstream))
-    rows = world.tables[INPUT[stage]].rows(restored - 1)
-    clocks = [row[2] for row in rows if row[0] is not None and row[1] >= marks.get(row[0], 0)]
-    return Window(min(clocks, default=0), max(clocks, default=-1), restored)
+def _taken_back(world: World, plan: Plan, step: Step) -> dict[str, Any]:
+    if step.kind != "clear" or not world.rules.skip_window:
+        return {}
+    restored = world.tables[step.arguments["table"]].find(f"{digest_of(plan)}:undo:{step.id}")
+    return {} if restored is None else {"restored": step.arguments["version"], "version": restored}
 
 
 def _check_undone(world: World, plan: Plan) -> None:

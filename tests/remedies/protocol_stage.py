@@ -50,7 +50,8 @@ def run_stage(world: World, me: str, stage: str, limit: int, lossy: bool = False
     if world.checkpoints[stage] is None:
         world.checkpoints[stage] = Checkpoint(f"id-{world.tick()}")
     mine = world.checkpoints[stage].query_id
-    passing = _passes(world, stage, begin)
+    passing = _passed_over(world, stage, begin)
+    _ask_again(world, stage, begin, passing)
     begin = _without_kept_after_snapshot(world, stage, begin)
     yield
     while True:
@@ -83,7 +84,9 @@ def _judge(world: World, stage: str, begin: Begin | None) -> None:
     if held == TORN or any(stage in stages for stages in world.dirty.values()):
         raise Violation(f"{stage} starts while a remedy stands half-way over it")
     if held is None or not held.batches:
-        remedied = begin is not None and begin.anew and (stage, begin.digest) not in world.ran_under
+        remedied = begin is not None and (stage, begin.digest) not in world.ran_under
+        if begin is None and not world.rules.undo_allows_no_anew:
+            remedied = any(name == stage for name, _, _ in world.begins)
         if stage != GOLD and not remedied and world.positions(stage):
             raise refusal("CHECKPOINT_DELETED")
     if held is not None:
@@ -101,15 +104,49 @@ def _checkpoint(world: World, stage: str, mine: str) -> Checkpoint:
     return found
 
 
-def _passes(world: World, stage: str, begin: Begin | None) -> bool:
-    if stage == RAW or begin is None or not begin.windows:
-        return False
+def _passed_over(world: World, stage: str, begin: Begin | None) -> frozenset[int] | None:
+    """The files of what undos have taken back and the stage has still before it; None: nothing is passed over. Refused
+    where it would pass over more than that."""
+    if stage == RAW:
+        return None
+    first = _first_version(world, stage, begin)
+    table = world.tables[INPUT[stage]]
+    ahead = tuple(one for one in world.taken_back(INPUT[stage]) if first is not None and one.version >= first)
+    if not ahead or first is None:
+        return None
+    if ahead[0].before < first - 1:
+        raise refusal("ReadWhatWasUndone")
+    for version in range(first, table.version + 1):
+        inside = any(one.before < version <= one.version for one in ahead)
+        if table.commits[version].is_change and not inside and world.rules.every_undo_counts:
+            raise refusal("InputChanged")
+    between = [commit for one in ahead for commit in table.commits[one.before + 1 : one.version]]
+    appends = [commit for commit in between if not commit.is_change or not world.rules.only_appends_left_out]
+    return frozenset(file.number for commit in appends for file in commit.adds)
+
+
+def _first_version(world: World, stage: str, begin: Begin | None) -> int | None:
+    """The first commit of the input that Spark looks at; None: the stage begins with what the table holds."""
     held = world.checkpoints[stage]
+    begins_at = begin.version if begin is not None else None
     if not held.batches:
-        return True
+        return begins_at
     start, end, _ = held.batches[-1]
-    place = start if held.in_flight and world.rules.window_from_batch_start else end
-    return place is None or place.version <= max(window.until for window in begin.windows)
+    again = world.rules.window_from_batch_start if held.in_flight else world.rules.last_batch_asked_again
+    if not again:
+        start = end
+    elif start is None and begins_at is not None:
+        return begins_at
+    place = end if start is None else start
+    return int(place.version) + 1 if place.snapshot else int(place.version)
+
+
+def _ask_again(world: World, stage: str, begin: Begin | None, passing: frozenset[int] | None) -> None:
+    """Spark asks a source for the newest batch at each start, also when that is committed."""
+    held = world.checkpoints[stage]
+    if stage != RAW and held.batches and not held.in_flight:
+        start, end, _ = held.batches[-1]
+        _read(world, stage, begin, start, end, passing)
 
 
 def _without_kept_after_snapshot(world: World, stage: str, begin: Begin | None) -> Begin | None:
@@ -120,7 +157,7 @@ def _without_kept_after_snapshot(world: World, stage: str, begin: Begin | None) 
     return begin if held.batches[held.commits - 1][1].snapshot else begin._replace(kept=())
 
 
-def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, passing: bool) -> Any:
+def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, passing: frozenset[int] | None) -> Any:
     """Where the next batch ends; None when there is nothing new."""
     if stage == RAW:
         return _plan_source(world, begin, last, limit)
@@ -146,8 +183,9 @@ def _first_place(world: World, stage: str, begin: Begin | None) -> Place:
     return Place(begin.version)
 
 
-def _files(table: Any, start: Place, passing: bool, last: int | None = None) -> Any:
-    """Each file that comes from `start` on, with its place; raises at a change unless it is passed over."""
+def _files(table: Any, start: Place, passing: frozenset[int] | None, last: int | None = None) -> Any:
+    """Each file that comes from `start` on, with its place; raises at a change unless changes are passed
+    over, which then all are."""
     version = start.version
     if start.snapshot:
         for index, file in enumerate(table.content[version]):
@@ -157,11 +195,11 @@ def _files(table: Any, start: Place, passing: bool, last: int | None = None) -> 
     for number in range(version, (table.version if last is None else min(last, table.version)) + 1):
         commit = table.commits[number]
         if commit.is_change:
-            if not passing:
+            if passing is None:
                 raise refusal("DELTA_SOURCE_TABLE_IGNORE_CHANGES")
             continue
         for index, file in enumerate(commit.adds):
-            if number > start.version or index >= start.index:
+            if (number > start.version or index >= start.index) and file.number not in (passing or ()):
                 yield Place(number, index), file
 
 
@@ -182,7 +220,9 @@ def _plan_source(world: World, begin: Begin | None, last: Any, limit: int) -> An
     return tuple(sorted(ends.items())) if new else None
 
 
-def _read(world: World, stage: str, begin: Begin | None, start: Any, end: Any, passing: bool) -> list[Row]:
+def _read(
+    world: World, stage: str, begin: Begin | None, start: Any, end: Any, passing: frozenset[int] | None
+) -> list[Row]:
     if stage == RAW:
         first = dict(begin.below or ()) if begin is not None and not world.whole_files else {}
         seen = dict(start or ())
@@ -198,12 +238,6 @@ def _read(world: World, stage: str, begin: Begin | None, start: Any, end: Any, p
             if (place.version, not place.snapshot, place.index) >= (end.version, not end.snapshot, end.index):
                 break
             rows += file.rows
-        if passing and begin is not None:
-            rows = [
-                row
-                for row in rows
-                if row[0] is not None and not any(one.first <= row[2] <= one.last for one in begin.windows)
-            ]
     if begin is None or not begin.kept:
         return rows
     below = dict(begin.kept)

@@ -18,7 +18,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import Entry, Journal
+from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Entry, Journal
 from surestart.remedies.plan import environment_facts
 
 RAW, DESERIALIZE, GOLD = STAGES = ("raw-ingest", "deserialize", "merge-gold")
@@ -60,9 +60,11 @@ class Rules:
     clear_first: bool = True
     skip_window: bool = True
     marker_row: bool = True
-    former_start_kept: bool = True
-    windows_kept: bool = True
+    undone_has_no_say: bool = True
+    every_undo_counts: bool = True
+    only_appends_left_out: bool = True
     window_from_batch_start: bool = True
+    last_batch_asked_again: bool = True
     caught_up_needs_equal_marks: bool = True
     start_version_exists: bool = True
     marks_capped_by_now: bool = True
@@ -104,23 +106,20 @@ class Checkpoint(NamedTuple):
         return len(self.batches) > self.commits
 
 
-class Window(NamedTuple):
-    """Commits up to `until` that are changes, and rows written in [first, last], are passed over."""
+class TakenBack(NamedTuple):
+    """Of a table: at `version` an undo has put back what it held at `before`."""
 
-    first: int
-    last: int
-    until: int
+    before: int
+    version: int
 
 
 class Begin(NamedTuple):
-    """How a stage begins. kept: partition -> below. anew: a checkpoint of its own may begin over rows that stay."""
+    """How a stage begins. kept: partition -> below."""
 
     digest: str
     below: tuple[tuple[Any, int], ...] | None = None
     version: int | None = None
     kept: tuple[tuple[Any, int], ...] = ()
-    windows: tuple[Window, ...] = ()
-    anew: bool = True
 
 
 class Table:
@@ -228,7 +227,26 @@ class World:
     # --- starts
 
     def begin_of(self, stage: str) -> Begin | None:
-        return next((begin for name, _, begin in reversed(self.begins) if name == stage), None)
+        """Of the newest remedy that stands."""
+        for name, _, begin in reversed(self.begins):
+            if name == stage and not (self.rules.undone_has_no_say and self._is_undone(begin.digest)):
+                return begin
+        return None
+
+    def _is_undone(self, digest: str) -> bool:
+        entries = self.entries.get(digest)
+        return bool(entries) and Journal(tuple(entries or ())).state in (UNDOING, WITHDRAWN)
+
+    def taken_back(self, name: str) -> tuple[TakenBack, ...]:
+        """By undos, as the journal has them."""
+        journals = self.journals() if self.rules.every_undo_counts else self.journals()[-1:]
+        facts = [
+            entry.facts
+            for journal in journals
+            for entry in journal.entries
+            if entry.state == UNDONE and entry.step == f"clear:{name}" and "version" in entry.facts
+        ]
+        return tuple(sorted((TakenBack(one["restored"], one["version"]) for one in facts), key=lambda one: one.version))
 
     def write_begin(self, stage: str, key: str, begin: Begin) -> None:
         if not any(name == stage and one == key for name, one, _ in self.begins):

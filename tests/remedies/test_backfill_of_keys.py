@@ -69,7 +69,7 @@ def test_keys_that_are_gone_old_or_altered_come_back_and_the_stream_goes_on(spar
     wanted = damage(spark, stood)
     damaged = contents(spark, stood)
     verified = certify(spark, stood, chain_of(stood)).as_dict()
-    assert next_command(verified) == "surestart plan backfill merge-gold -e local"
+    assert next_command(verified) == "surestart plan backfill merge-gold -e local -o plan.json"
 
     plan = backfill(spark, stood)
 

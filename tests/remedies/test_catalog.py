@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +16,19 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
+from surestart.failpoints import VARIABLE
 from surestart.gate.start_gate import open_gate
+from surestart.remedies import journaling
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.half_way import CODE
-from surestart.remedies.journal import WITHDRAWN, read_journals
+from surestart.remedies.journal import OF_ANOTHER, WITHDRAWN, read_journals
 from surestart.remedies.plan_replay import From
 from surestart.remedies.undo import undo_remedy
 from surestart.runner import run_stage
-from tests.foundation.rows import TABLES
-from tests.remedies.remedy import SETTINGS, apply, chain_of, contents, replay, reset, undo
+from tests.foundation.rows import TABLES, land
+from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, contents, land_more, replay, reset, undo
+from tests.remedies.sequences import Lab
+from tests.remedies.test_one_after_another import FIRST, SECOND, SEEN
 
 SCHEMA = "remedies_by_name"
 
@@ -92,3 +102,100 @@ def test_a_replay_of_a_part_and_its_undo(spark: Any, stood: Environment, catalog
     undo(spark, cataloged, plan)
 
     assert contents(spark, stood) == before
+
+
+def test_the_slower_of_two_processes_restores_nothing_after_the_other_has_ended(
+    spark: Any, stood: Environment, cataloged: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No claim is a lock here: both have looked, and the stages run again when the slower one comes to its RESTORE."""
+    gold = build_stages(SETTINGS)[2]
+    plan = reset(spark, cataloged, "merge-gold")
+    apply(spark, cataloged, plan)
+    run_stage(spark, cataloged, gold)
+    since: dict[str, Any] = {}
+
+    def the_other_comes_first(point: str) -> None:
+        if point != "remedy.before_change" or since:
+            return
+        since["begun"] = True
+        undo(spark, cataloged, plan)
+        # Rows that only a second RESTORE would take away again.
+        land_more(stood, 30)
+        for link in chain_of(cataloged).links:
+            run_stage(spark, cataloged, link.stage)
+        since.update(contents(spark, stood))
+
+    monkeypatch.setattr(journaling, "reach", the_other_comes_first)
+    with pytest.raises(Refused) as refused:
+        undo(spark, cataloged, plan)
+
+    assert refused.value.code == OF_ANOTHER
+    del since["begun"]
+    assert contents(spark, stood) == since
+    assert [one.state for one in read_journals(cataloged, spark)] == [WITHDRAWN]
+
+
+@pytest.mark.chaos
+def test_two_real_processes_of_one_undo(spark: Any, stood: Environment, cataloged: Environment, tmp_path: Path) -> None:
+    """The slower one stands still, as a starved driver does, between its last look and its RESTORE."""
+    plan = reset(spark, cataloged, "merge-gold")
+    apply(spark, cataloged, plan)
+    for stage in build_stages(SETTINGS):
+        run_stage(spark, cataloged, stage)
+    tables = {
+        row.tableName: spark.sql(f"DESCRIBE DETAIL {SCHEMA}.{row.tableName}").collect()[0].location
+        for row in spark.sql(f"SHOW TABLES IN {SCHEMA}").collect()
+        if not row.isTemporary
+    }
+    words = [SCHEMA, cataloged.checkpoint_root, cataloged.landing, plan.digest[:12]]
+    words += [f"{name}={location}" for name, location in tables.items()]
+    log = tmp_path / "slower.log"
+    with log.open("w") as written:
+        slower = subprocess.Popen(
+            [sys.executable, "-m", "tests.remedies.drive_in_catalog", *words],
+            env={**os.environ, VARIABLE: "stop@remedy.before_change"},
+            start_new_session=True,
+            stdout=written,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        # Until it stops, or ends.
+        _, status = os.waitpid(slower.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), log.read_text()[-3000:]
+        assert not any("undo:" in note for note in notes_of(spark, tables["sensor_gold"]))
+        undo(spark, cataloged, plan)
+        land_more(stood)
+        for stage in build_stages(SETTINGS):
+            run_stage(spark, cataloged, stage)
+        since = contents(spark, stood)
+        os.kill(slower.pid, signal.SIGCONT)
+        assert slower.wait(timeout=300)
+    finally:
+        slower.kill()
+    assert "was carried on by another process meanwhile" in log.read_text()
+    assert contents(spark, stood) == since
+    assert_exact(stood)
+
+
+def notes_of(spark: Any, location: str) -> list[str]:
+    return [row.userMetadata or "" for row in spark.sql(f"DESCRIBE HISTORY delta.`{location}`").collect()]
+
+
+def test_a_commit_that_a_stage_cannot_read_past_is_refused_by_the_tables_history(
+    spark: Any, cataloged: Environment
+) -> None:
+    spark.sql(f"DELETE FROM {cataloged.table('sensor_raw').sql} WHERE offset % 7 = 3").collect()
+
+    with pytest.raises(Refused) as refused:
+        run_stage(spark, cataloged, build_stages(SETTINGS)[1])
+
+    assert refused.value.code == "SOURCE_REWRITTEN"
+    assert re.search(r"version \d+ \(DELETE, 20.+ UTC\)", refused.value.what)
+
+
+@pytest.mark.parametrize("name", [SECOND, pytest.param(FIRST, marks=pytest.mark.chaos)])
+def test_remedies_one_after_another(
+    spark: Any, stood: Environment, cataloged: Environment, tmp_path: Path, name: str
+) -> None:
+    lab = Lab(spark, cataloged, tmp_path, lambda readings: land(stood, readings, per_file=10), by_path=stood)
+    lab.do(SEEN[name])

@@ -82,11 +82,24 @@ def test_the_next_command_follows_the_fault() -> None:
     def told(counts: Counts) -> str:
         return render_certificate(certificate(HEALTHY, counts).as_dict(), "--root /r").splitlines()[-1]
 
-    assert told(replace(HEALTHY, lost=1)) == "Next: surestart plan backfill stage-1 -e local --root /r"
-    assert told(replace(HEALTHY, duplicated=1)) == "Next: surestart plan reset stage-1 -e local --root /r"
+    assert told(replace(HEALTHY, lost=1)) == "Next: surestart plan backfill stage-1 -e local --root /r -o plan.json"
+    assert told(replace(HEALTHY, duplicated=1)) == "Next: surestart plan reset stage-1 -e local --root /r -o plan.json"
     assert told(replace(HEALTHY, pending=1)) == "Next: surestart run all -e local --root /r"
     assert told(replace(HEALTHY, undecided=1)) == "Next: surestart doctor -e local --root /r"
     assert told(HEALTHY) == "Next: surestart status -e local --root /r"
+
+
+@pytest.mark.parametrize(
+    ("below", "remedy"), [(HEALTHY, "backfill"), (replace(HEALTHY, from_nowhere=1), "reset")], ids=["gone", "below"]
+)
+def test_rows_that_the_stage_below_has_are_not_filled_in_above_it(below: Counts, remedy: str) -> None:
+    """It would read them again."""
+    stages = (
+        StageCount("raw", "positions", "landing", {"sensor_raw": 7}, replace(HEALTHY, lost=1)),
+        StageCount("readings", "positions", "sensor_raw", {"sensor_readings": 3}, below),
+    )
+    body = Certificate("sensor", "local", "now", True, stages).as_dict()
+    assert next_command(body) == f"surestart plan {remedy} raw -e local -o plan.json"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +118,7 @@ def test_of_keys_a_backfill_is_named_where_it_can_help(kind: str, counts: Counts
     found = tuple(Gap("gold", "file:/a", 0, number, number, 1) for number in range(gaps))
     count = StageCount("gold", kind, "readings", {"gold": 1}, counts, gaps=found)
     body = Certificate("sensor", "local", "now", True, (count,)).as_dict()
-    assert next_command(body) == f"surestart plan {remedy} gold -e local"
+    assert next_command(body) == f"surestart plan {remedy} gold -e local -o plan.json"
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,15 @@ def test_nobody_who_applies_a_remedy_is_told_to_start_the_stage() -> None:
     assert "surestart run" not in remedy.accept(OWNER_PAUSED)
 
 
+def test_a_command_names_the_settings_of_the_pipeline_that_this_call_was_given() -> None:
+    given = parsed("surestart run all --root /data/x --set source=kafka --topic 'a b'")
+    environment, _, settings = read_environment(given)
+    again = read_environment(parsed(f"surestart plan reset raw-ingest {named(environment)}"))
+    assert again[0] == environment
+    assert again[2] == settings
+    assert "source" not in environment_facts(environment).values(), "a plan keeps them as its settings"
+
+
 def test_the_usual_place_needs_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert named(environment_from_settings("local", "sensor", {}, environ={})) == "-e local"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from surestart.remedies.plan import Plan, parse_plan
-from tests.remedies.protocol_actors import ACTS, BEGINNINGS, STOPS, Actors, act_as_known, act_at_random
+from tests.remedies.protocol_actors import ACTS, BEGINNINGS, SEEN, STOPS, Actors, act_as_known, act_at_random
 from tests.remedies.protocol_remedy import RESET
 from tests.remedies.protocol_world import RAW, Rules, Violation
 
@@ -93,6 +93,15 @@ def test_a_planted_bug_is_found(bug: str) -> None:
 
 def test_the_schedules_that_once_broke_it_do_no_more() -> None:
     act_as_known(Rules())
+
+
+@pytest.mark.parametrize("whole_files", [False, True])
+@pytest.mark.parametrize("name", SEEN)
+def test_what_was_seen_is_found_with_the_mend_taken_out(name: str, whole_files: bool) -> None:
+    known = [((whole_files, 2, 9), SEEN[name])]
+    with pytest.raises(Violation, match="IGNORE_CHANGES"):
+        act_as_known(Rules(last_batch_asked_again=False), known)
+    act_as_known(Rules(), known)
 
 
 def _act_many_times(rules: Rules) -> None:

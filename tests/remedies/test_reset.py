@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from surestart.environment import Environment
+from surestart.remedies.apply import ALREADY
 from tests.remedies.remedy import apply, assert_exact, contents, land_more, reset, run_stages, undo
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")
@@ -53,3 +56,25 @@ def test_an_undone_reset_leaves_what_was_there_and_goes_on(
     land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)
+
+
+@pytest.mark.chaos
+def test_a_stage_whose_checkpoint_is_behind_a_link_is_reset_and_undone(
+    spark: Any, stood: Environment, tmp_path: Path
+) -> None:
+    here, disk = Path(stood.checkpoint("merge-gold")), tmp_path / "another disk"
+    shutil.move(here, disk)
+    here.symlink_to(disk)
+    before = contents(spark, stood)
+    plan = reset(spark, stood, "merge-gold")
+    apply(spark, stood, plan)
+    assert apply(spark, stood, plan).outcome == ALREADY
+    run_stages(spark, stood)
+    assert_exact(stood)
+    for _ in range(2):
+        undo(spark, stood, plan)
+        assert contents(spark, stood) == before
+    land_more(stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+    assert here.readlink() == disk

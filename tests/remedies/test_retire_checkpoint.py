@@ -234,3 +234,38 @@ def test_what_the_origin_has_no_longer_is_set_aside_and_not_retired(environment:
 
     assert read_manifest(since) == left
     assert (since.with_name(f"{since.name}.strays") / "commits/0").is_file()
+
+
+LINKED = [*MOVING[:1], "remedy.move.before_removal", "remedy.remove.after_entry:1", "remedy.remove.after_entry:2"]
+
+
+@pytest.mark.parametrize("point", [None, *LINKED])
+def test_the_files_behind_a_linked_checkpoint_are_moved_and_the_link_stays(
+    environment: Environment, tmp_path: Path, point: str | None
+) -> None:
+    here, aside, since = places(environment)
+    disk = tmp_path / "another disk" / "checkpoint"
+    before = fill(disk)
+    here.parent.mkdir(parents=True)
+    here.symlink_to(disk)
+    if point:
+        dies_at(point, lambda: away(environment, before.digest))
+        assert complete_copies(before, here, aside) >= 1
+
+    # Applied, and applied again.
+    for _ in range(2):
+        assert away(environment, before.digest)["manifest"] == before.digest
+        assert read_manifest(aside) == before
+        assert here.readlink() == disk
+        assert not list(disk.iterdir())
+
+    after = fill(here, newest=0, id_of="second")
+    assert read_manifest(disk) == after
+    if point:
+        dies_at("remedy.restore.after_file:2", lambda: back(environment, before.digest))
+    # Undone, and undone again.
+    for _ in range(2):
+        back(environment, before.digest)
+        assert read_manifest(disk) == before
+        assert read_manifest(since) == after
+        assert here.readlink() == disk

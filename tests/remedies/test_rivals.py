@@ -149,6 +149,8 @@ def test_a_swap_is_taken_back_however_many_commits_came_since(
     entries = [Entry(plan.digest, 0, BEGUN)] + [
         Entry(plan.digest, number, DONE, step=name, facts=facts[name]) for number, name in enumerate(facts, 1)
     ]
+    for entry in entries:
+        append_entry(spark, environment, entry)
     chain = read_chain(environment, build_stages({}))
 
     swap.undo_step(Running(spark, environment, chain, plan, Journal(tuple(entries)), print), step)

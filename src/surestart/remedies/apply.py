@@ -32,6 +32,7 @@ from surestart.remedies.journal import (
     DONE,
     FILLING,
     FINISHED,
+    OF_ANOTHER,
     RELEASED,
     UNDOING,
     WITHDRAWN,
@@ -39,13 +40,14 @@ from surestart.remedies.journal import (
     read_journals,
 )
 from surestart.remedies.journaling import carried_on, enter_done, stopped
+from surestart.remedies.new_loss import REMOVING, refuse_new_loss
 from surestart.remedies.next_command import named, plan_again
 from surestart.remedies.plan import Plan, Step, check_environment
 from surestart.remedies.plan_jobs import KINDS, stops_jobs
 from surestart.remedies.running import Running, Stopping
 from surestart.remedies.stand_still import stand_still
-from surestart.remedies.steps.clear import refuse_loss_since
 from surestart.remedies.world import check_world
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +95,8 @@ def apply_plan(
     if journal is None:
         check_touched(plan, chain, environment)
         check_world(spark, chain, plan)
-        refuse_loss_since(run)
+        if any(step.kind in REMOVING for step in plan.steps):
+            refuse_new_loss(run, begun=False)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
     if journal is None or journal.state in (FILLING, BEGUN):
@@ -162,14 +165,21 @@ def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journa
 
 
 def _do(run: Running, steps: list[Step]) -> Running:
+    looked = False
     for step in steps:
         if step.id in run.journal.done:
             continue
         run.say(step.what)
         module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
         try:
+            if step.kind in REMOVING and not looked:
+                # Before the first one of this process: the plan may have lain half-way for days.
+                refuse_new_loss(run, begun=True)
+                looked = True
             facts = module.apply_step(run, step)
         except Exception as problem:
+            if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
+                raise  # Another process goes on with the plan, or has come to its end.
             if step.kind == CHECK and stops_jobs(run.plan):
                 raise  # claim_and_begin_swap lets the stages go on, and their jobs with them.
             if step.kind == CHECK:
@@ -192,7 +202,9 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
         raise UsageError(
             f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
             meaning="The name of what is changed has to be typed. Nothing was changed.",
-            next=f"surestart apply plan.json {named(Environment(**plan.environment))} --confirm {plan.target}",
+            next=surestart(
+                "apply", "plan.json", "--confirm", plan.target, place=named(Environment(**plan.environment))
+            ),
             code="NotConfirmed",
         )
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, cast
 from surestart.environment import Environment, Table
 from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
 from surestart.registry.claim_file import claims_folder, take_claim
-from surestart.registry.write_runs import TABLE as RUNS
+from surestart.registry.claim_row import TABLE as CLAIMS
+from surestart.registry.run_record import TABLE as RUNS
 from surestart.remedies.chain import Chain, read_chain
 from surestart.remedies.claiming import claimed
 from surestart.remedies.manifest import local_folder
@@ -103,7 +104,8 @@ def drop_beside(run: Running) -> None:
         for link in chain:
             for output in link.outputs:
                 _drop_table(run.spark, output.table)
-        _drop_table(run.spark, own.table(RUNS))
+        for name in (RUNS, CLAIMS):
+            _drop_table(run.spark, own.table(name))
         for link in chain:
             # Not one that an undo needs: `surestart prune` tells the two apart by this name.
             here, aside = (

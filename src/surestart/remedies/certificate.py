@@ -28,6 +28,7 @@ from surestart.remedies.newest_rows import FoundKeys, Newest, count_newest
 from surestart.remedies.pinned import Pinned, first_line, pin, read_pinned, read_positions, read_version, reading_errors
 from surestart.remedies.position_blocks import Sides
 from surestart.remedies.reach import EVERYTHING, UNKNOWN, UP_TO, Reach, TableReach, reach_in_table, read_reach
+from surestart.sinks.delta_merge import as_stored
 from surestart.sources.delta import DeltaSource
 
 if TYPE_CHECKING:
@@ -200,7 +201,11 @@ def _count_keys(
     feeding, keyed = read_pinned(spark, given), read_pinned(spark, pinned)
     found = FoundKeys(Counts())
     if feeding is not None:
-        before, transform = _reached(spark, given, reached), link.stage.transform
+        before = _reached(spark, given, reached)
+
+        def transform(rows: DataFrame) -> DataFrame:
+            return as_stored(link.stage.transform(rows), output.partition_by)
+
         everything = transform(feeding)
         newest = Newest(
             keyed=everything.limit(0) if keyed is None else keyed,

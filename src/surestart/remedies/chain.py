@@ -29,12 +29,13 @@ EVERY_ROW, GOOD, QUARANTINE, NEWEST = "every-row", "good", "quarantine", "newest
 @dataclass(frozen=True)
 class Output:
     """A Delta table that a stage writes. role: each input row is in it once (every-row), or in exactly one of a pair
-    (good, quarantine), or the newest of its keys by `order` is (newest)."""
+    (good, quarantine), or the newest of its keys by `order` is (newest). partition_by: of a keyed one."""
 
     table: Table
     role: str
     keys: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def _outputs(environment: Environment, stage: str, sink: object) -> tuple[tuple[
         good, bad = environment.table(sink.good), environment.table(sink.quarantine)
         return (Output(good, GOOD), Output(bad, QUARANTINE)), ()
     if isinstance(sink, DeltaMerge):
-        return (Output(environment.table(sink.table), NEWEST, sink.keys, sink.order),), ()
+        return (Output(environment.table(sink.table), NEWEST, sink.keys, sink.order, sink.partition_by),), ()
     if isinstance(sink, PostgresSink):
         return (), (sink,)
     if isinstance(sink, Both):

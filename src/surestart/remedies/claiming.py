@@ -12,7 +12,8 @@ from surestart.failpoints import reach
 from surestart.gate.describe_run import describe_run, options_of
 from surestart.gate.find_owner import claim_by_file, refuse_live_owner
 from surestart.registry.claim_file import claims_folder
-from surestart.registry.read_runs import read_runs
+from surestart.registry.read_runs import read_deciding_runs
+from surestart.registry.run_record import RunRecord
 from surestart.remedies.half_way import half_way
 from surestart.remedies.journal import UNDOING, WITHDRAWN, read_journals
 from surestart.remedies.journaling import begin, enter
@@ -30,9 +31,9 @@ def claimed(run: Running) -> Iterator[None]:
             record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
             commands = Commands(name, run.environment.name, options_of(run.environment), of_a_remedy=True)
             if folder is None:
-                refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
+                refuse_live_owner(record, _read_deciding(run, record), run.stopping.accept, commands)
                 continue
-            claim = claim_by_file(folder, record, (), commands)
+            claim = claim_by_file(folder, record, run.stopping.accept, commands)
             assert claim.held is not None
             claim.held.write(record, claim.died)
             held.append((claim.held, claim.died))
@@ -68,7 +69,11 @@ def refuse_new_owners(run: Running) -> None:
     for name in run.plan.touched:
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
         commands = Commands(name, run.environment.name, options_of(run.environment), of_a_remedy=True)
-        refuse_live_owner(record, read_runs(run.environment, run.spark), (), commands)
+        refuse_live_owner(record, _read_deciding(run, record), run.stopping.accept, commands)
+
+
+def _read_deciding(run: Running, record: RunRecord) -> tuple[RunRecord, ...]:
+    return read_deciding_runs(run.environment, run.spark, record.query, record.place)
 
 
 def refuse_rivals(run: Running) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from surestart.errors import SurestartError
 from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.counts import DATABASE, Counts, StageCount
+from surestart.remedies.database_facts import read_column_names
 from surestart.remedies.database_rows import FoundRows, count_database
 from surestart.remedies.pinned import Pinned, read_pinned, read_version
 from surestart.remedies.position_gaps import runs_or_extents
@@ -85,6 +86,16 @@ def _expected(
 def _ask(sink: PostgresSink, rows: DataFrame) -> FoundRows:
     try:
         return count_database(sink, rows, sink.keys or POSITION, sink.order)
+    except SurestartError as error:
+        return FoundRows(Counts(), problem=error.what)
+
+
+def count_against(sink: PostgresSink, rows: DataFrame) -> FoundRows:
+    """The table's keys that these rows have not; of one without keys, its rows by all columns that both have."""
+    try:
+        known = read_column_names(sink)
+        keys = sink.keys or tuple(column for column in rows.columns if column in known)
+        return count_database(sink, rows.select(*keys).distinct(), keys, ())
     except SurestartError as error:
         return FoundRows(Counts(), problem=error.what)
 

@@ -45,7 +45,7 @@ def claim_and_begin_swap(run: Running, claims: ExitStack, check: Callable[[Runni
         raise Refused(
             f"the new tables are filled, and the stages have to stand still for the swap: {problem.what}",
             meaning="Nothing was swapped. What was filled stays; what arrives meanwhile is read before the swap.",
-            next=f"stop it, then: {again(run, 'apply')}",
+            next=again(run, "apply") + "  # once it is stopped",
             do_not=problem.do_not,
             code=problem.code,
         ) from problem

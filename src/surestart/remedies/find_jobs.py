@@ -19,6 +19,7 @@ from surestart.registry.checkpoint_place import checkpoint_place
 from surestart.registry.run_record import RunRecord
 from surestart.remedies.job_state import JobState, triggers_of
 from surestart.remedies.jobs_api import DENIED, MISSING, JobsApi, JobsCallFailed, open_jobs_api
+from surestart.typed import typed
 
 RUN_HISTORY, TAGS = "run history", "tags"
 # The role of a job that applies remedies (resources/sensor_reset.job.yml): it starts stages and is none of theirs.
@@ -216,7 +217,9 @@ def _whose(environment: Environment, job: Mapping[str, Any], query: str) -> Cann
         f"job {job_id} ({settings.get('name')}) is tagged as {query} in {environment.name}, and its tasks do not say "
         "which checkpoint they use",
         meaning="It may be this environment's, or somebody else's of the same name. Nothing was changed.",
-        next=f"databricks jobs get {job_id}   # put the checkpoint's path into its description if it is yours",
+        next=typed(
+            "databricks", "jobs", "get", job_id, note="put the checkpoint's path into its description if it is yours"
+        ),
         do_not="pause it unseen: it may be another person's stream.",
         code="JobUnclear",
     )

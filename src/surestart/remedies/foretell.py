@@ -54,13 +54,14 @@ def check_loss(
         )
     if accepted is None:
         in_place = request.options if keeps else request.options.replace("--beside", "").strip()
+        stay = (
+            plan("--keep-lost", in_place) + "  # those rows stay as they are" + ("" if keeps else "; clears in place")
+        )
+        named = plan(f"--accept-loss {loss.rows}") + "  # if nobody needs them: no position says which rows to keep"
         raise Refused(
             f"{loss.rows:,} rows would be lost for ever: {loss.why}",
-            meaning="They would be removed from the output, and the source cannot bring them again. "
-            "Nothing was planned.",
-            next=plan("--keep-lost", in_place)
-            + "  # those rows stay as they are"
-            + ("" if keeps else "; clears in place"),
+            meaning="They would be removed from the output, and nothing brings them again. Nothing was planned.",
+            next=stay if loss.marks else named,
             do_not=f"accept it with --accept-loss {loss.rows} unless nobody needs them.",
             code="SourceLostRows",
         )
@@ -80,9 +81,9 @@ def describe_plan(
     lines.append(
         f"{loss.rows:,} rows are lost for ever: {loss.why}"
         if loss.rows
-        else "The source still has every row that is removed."
+        else "Every row that is removed comes again."
         if not loss.why
-        else f"Rows that the source no longer has stay: {loss.why}."
+        else f"Rows that would not come again stay: {loss.why}."
     )
     for one in facts:
         removed = [effect.rows for effect in effects if effect.action == "remove rows" and effect.target in one.tables]

@@ -13,6 +13,7 @@ from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.journal import FILLING, UNDOING, WITHDRAWN, Journal, find_open, read_journals
+from surestart.typed import at, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ def refuse_half_way(environment: Environment, query: str, spark: SparkSession | 
 def half_way(journal: Journal, query: str, environment: Environment, options: str = "") -> Refused:
     first, digest = journal.first, journal.digest[:12]
     verb = "undo" if journal.state == UNDOING else "apply"
-    settings = f" -e {environment.name} {options}".rstrip()
+    place = at(environment.name, options)
     done = len(journal.undone if journal.state == UNDOING else journal.done)
     if journal.goes_on_beside and first.remedy == "backfill":
         harm = "Rows that were missing are being written; another remedy would remove them, or write them again."
@@ -44,8 +45,8 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
         f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
         f"{journal.last.next or 'its end'})",
         meaning=f"{harm} Nothing was started.",
-        next=f"surestart {verb} {digest}{settings}"
-        + ("" if verb == "undo" else f"  # or: surestart undo {digest}{settings}"),
+        next=surestart(verb, digest, place=place)
+        + ("" if verb == "undo" else f"  # or: {surestart('undo', digest, place=place)}"),
         do_not="start the stage with plain Spark, or delete what is left of its checkpoint.",
         code=CODE,
     )
@@ -63,8 +64,12 @@ def beside(journal: Journal, query: str, environment: Environment, options: str 
         f"a {first.remedy} of {first.stage} goes on beside {query} (digest {digest}, {len(steps)} steps done, next: "
         f"{journal.last.next or 'its end'})",
         f"The stages may start and run meanwhile. {swap}What it has written so far takes space until it is ended.",
-        f"surestart {verb} {digest} -e {environment.name} {options}".rstrip()
-        + ("" if verb == "undo" else "  # where nobody does so yet"),
+        surestart(
+            verb,
+            digest,
+            place=at(environment.name, options),
+            note="" if verb == "undo" else "where nobody does so yet",
+        ),
     )
 
 
@@ -79,6 +84,6 @@ def jobs_paused(journal: Journal, query: str, environment: Environment, options:
         f"a {first.remedy} of {first.stage} (digest {digest}) is {journal.state}, and the jobs that it has paused were "
         f"not set as they were: {', '.join(labels)}",
         f"{query} may start, and its job does not start it. Nothing is lost, the backlog grows.",
-        f"surestart {verb} {digest} -e {environment.name} {options}".rstrip() + "  # where nobody does so yet",
+        surestart(verb, digest, place=at(environment.name, options), note="where nobody does so yet"),
         "un-pause them by hand: those that were paused before the remedy look the same.",
     )

@@ -31,6 +31,7 @@ from surestart.remedies.paused_before import without_held
 from surestart.remedies.plan import Plan
 from surestart.remedies.plan_jobs import STOP
 from surestart.remedies.running import Running
+from surestart.typed import uncommented
 
 
 def set_jobs_back(run: Running) -> Running:
@@ -153,7 +154,7 @@ def _refused(run: Running, verb: str, state: str, problem: SurestartError) -> Su
         return BesideNotExact(said, meaning=meaning, next=problem.next, do_not=problem.do_not, code=problem.code)
     kind = CannotTell if isinstance(problem, CannotTell) else Refused
     then = plan_again(plan) if state == WITHDRAWN else again(run, verb)
-    first = problem.next.partition("#")[0].strip()
+    first = uncommented(problem.next)
     return kind(
         f"the {verb} of {run.digest[:12]} was given up: {problem.what}",
         meaning=f"{_nothing(verb, state)} The jobs are set as they were. {problem.meaning}",

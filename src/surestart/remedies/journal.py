@@ -26,6 +26,8 @@ from surestart.gate.describe_run import options_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import create_in_catalog
+from surestart.spark_errors import condition_of
+from surestart.sql_values import select_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +140,7 @@ class Journal:
 def append_entry(spark: SparkSession, environment: Environment, entry: Entry, plan: str = "") -> None:
     """The entry is in the journal, once: a second writer of the same number is dropped by Delta."""
     table = environment.table(TABLE)
-    values = {
+    values: dict[str, object] = {
         "digest": entry.digest,
         "number": entry.number,
         "state": entry.state,
@@ -148,11 +150,10 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         "plan": plan,
     }
     kinds = {name: {"number": "INT", "at": "BIGINT"}.get(name, "STRING") for name in values}
-    columns = ", ".join(f"CAST(:{name} AS {kind}) AS {name}" for name, kind in kinds.items())
     with applied(spark, pairs(EVERYWHERE)):
         create_in_catalog(spark, table, kinds, _PROPERTIES)
         written = (
-            spark.sql(f"SELECT {columns}", args=values)
+            spark.sql(select_values([values], kinds))
             .coalesce(1)
             .write.format("delta")
             .mode("append")
@@ -188,7 +189,9 @@ def read_journals(environment: Environment, spark: SparkSession | None = None) -
     table = environment.table(TABLE)
     if table.path:
         try:
-            notes: list[str] = [commit.user_metadata for commit in read_history(table.path, limit=_COMMITS)]
+            notes: list[str] = [
+                commit.user_metadata for commit in read_history(table.path, limit=_COMMITS, from_zero=True)
+            ]
         except NoDeltaLog:
             return ()
     else:
@@ -269,7 +272,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
     try:
         rows = spark.sql(f"DESCRIBE HISTORY {sql} LIMIT {_COMMITS}").collect()
     except AnalysisException as problem:
-        if problem.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+        if condition_of(problem) in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
             return []
         raise
     # Delta gives the newest first; remedies are told in the order in which they began.

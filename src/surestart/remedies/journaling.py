@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
+from surestart.failpoints import reach
 from surestart.remedies.journal import (
     BEGUN,
     OF_ANOTHER,
@@ -94,6 +95,15 @@ def carried_on(run: Running, verb: str) -> Refused:
         next=again(run, verb),
         code=OF_ANOTHER,
     )
+
+
+def refuse_carried_on(run: Running, verb: str) -> None:
+    """Right before what cannot be taken back by doing nothing: a RESTORE, an overwrite, a folder that is moved. Raises
+    when another process has written into the remedy's journal since: it may be done, and its stages may run again. On a
+    catalog nothing else keeps two processes of one remedy apart."""
+    reach("remedy.before_change")
+    if read_again(run).journal.last.number != run.journal.last.number:
+        raise carried_on(run, verb)
 
 
 def again(run: Running, verb: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import CannotTell
+from surestart.typed import typed
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def read_manifest(folder: Path) -> Manifest:
                 raise CannotTell(
                     f"{path} is a link",
                     meaning="Moving it aside would not move what it points to, so the checkpoint would not come back.",
-                    next=f"ls -l {path.parent}",
+                    next=typed("ls", "-l", path.parent),
                     code="LinkInCheckpoint",
                 )
             if path.is_file():

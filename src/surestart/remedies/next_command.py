@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.gate.describe_run import options_of
+from surestart.typed import at, surestart, word
 
 if TYPE_CHECKING:
     from surestart.remedies.plan import Plan
@@ -17,19 +17,17 @@ _OF_THE_PLACE = ("root", "checkpoint_root", "catalog", "schema", "landing")
 
 def named(environment: Environment) -> str:
     """-e local --root /data/sensor"""
-    return f"-e {environment.name} {options_of(environment)}".rstrip()
+    return at(environment.name, options_of(environment))
 
 
 def plan_command(environment: Environment, remedy: str, stage: str, options: str = "") -> str:
-    given = " ".join(word for word in (options, named(environment)) if word)
-    return f"surestart plan {remedy} {shlex.quote(stage)} {given} -o plan.json"
+    given = " ".join(part for part in (options, named(environment)) if part)
+    return surestart("plan", remedy, stage, place=f"{given} -o plan.json")
 
 
 def plan_again(plan: Plan) -> str:
     """The same remedy, planned for the world as it is now: with the options, settings and pipeline of this plan."""
-    settings = [
-        f"--set {shlex.quote(f'{key}={value}')}" for key, value in plan.settings.items() if key not in _OF_THE_PLACE
-    ]
-    pipeline = [f"--pipeline {shlex.quote(plan.pipeline)}"] if plan.pipeline else []
+    settings = [f"--set {word(f'{key}={value}')}" for key, value in plan.settings.items() if key not in _OF_THE_PLACE]
+    pipeline = [f"--pipeline {word(plan.pipeline)}"] if plan.pipeline else []
     options = " ".join([plan.options, *settings, *pipeline]).strip()
     return plan_command(Environment(**plan.environment), plan.remedy, plan.stage, options)

@@ -104,7 +104,8 @@ _CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_a
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    return {key: str(value) for key, value in asdict(environment).items()}
+    """Names and places; what was typed to name the pipeline stands in the plan's own settings."""
+    return {key: str(value) for key, value in asdict(environment).items() if key != "typed"}
 
 
 def read_plan(path: str) -> Plan:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment
-from surestart.errors import CannotTell, UsageError
+from surestart.errors import CannotTell, Refused, UsageError
 from surestart.gate.describe_run import named
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.backfill_sinks import refuse_unknown_sinks
@@ -92,6 +92,7 @@ def plan_backfill(
     wanted = joined(narrow([gap for one in counts for gap in one.gaps], ranges))
     if between != Between():
         wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
+    _refuse_doubling(spark, environment, chain, stage, wanted)
     rows = sum(one.last - one.first + 1 for one in wanted)
     complete = all(one.gaps_complete for one in counts)
     action = "merge rows" if link.keyed else "add rows"
@@ -141,6 +142,27 @@ def plan_backfill(
         pipeline=request.pipeline,
         options=request.options,
     )
+
+
+def _refuse_doubling(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, wanted: Sequence[Range]
+) -> None:
+    """Rows that somebody removed from this output alone: a stage below that appends has passed them on, and would do so
+    again."""
+    for link in chain.below(stage)[1:]:
+        if link.keyed or link.upstream != stage or not wanted:
+            continue
+        tables = [output.table for output in link.outputs if read_columns(spark, output.table) is not None]
+        there = sum(inside(spark, read_table(spark, table), wanted).count() for table in tables)
+        if there:
+            raise Refused(
+                f"{there:,} of the rows that {stage} lacks are in the output of {link.query}",
+                meaning=f"They were removed from the output of {stage} after {link.query} had read them. Written "
+                "again, they are new rows to it, and come twice. Nothing was planned.",
+                next=f"surestart plan reset {stage} {named(environment)} -o plan.json",
+                do_not="write them into the table yourself.",
+                code="BackfillWouldDouble",
+            )
 
 
 def _targets(link: Link) -> list[str]:

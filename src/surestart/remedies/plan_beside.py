@@ -22,16 +22,16 @@ from surestart.remedies.beside import BESIDE, read_beside
 from surestart.remedies.chain import Chain, Link
 from surestart.remedies.foretell import check_loss, describe_rebuild, number, undo_until
 from surestart.remedies.journal import now
-from surestart.remedies.kept import COLUMNS
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.next_command import plan_command
+from surestart.remedies.other_writers import name_other_writers
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database_swap
 from surestart.remedies.planning import Request
 from surestart.remedies.run_steps import run_steps
 from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.size_text import size_text
-from surestart.remedies.source_reach import Loss, find_loss
+from surestart.remedies.source_reach import Loss, find_loss, reaching, together
 from surestart.remedies.world import LinkFacts, as_identities, read_link
 from surestart.sinks.postgres import PostgresSink
 
@@ -52,7 +52,9 @@ def plan_reset_beside(
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)
-    loss = find_loss(spark, environment, top, spark.createDataFrame([], COLUMNS), topic)
+    found = reaching(spark, environment, links, topic)
+    losses = {link.name: find_loss(found, link, None) for link in links}
+    loss = together(list(losses.values()))
     check_loss(loss, request, "reset", environment, stage, keeps=False)
     databases = {sink: plan_database_swap(link, sink) for link in links for sink in link.databases}
     return Plan(
@@ -63,9 +65,9 @@ def plan_reset_beside(
         created_at=now(),
         touched=tuple(link.name for link in links),
         world=as_identities(facts),
-        steps=tuple(_steps(facts, databases, run_steps(links, environment, runs) if request.run else [])),
+        steps=tuple(_steps(facts, databases, losses, run_steps(links, environment, runs) if request.run else [])),
         effects=(*_effects(facts), *(effect for effect, _ in databases.values())),
-        statements=tuple(_statements(facts, databases, runs, loss)),
+        statements=(*_statements(facts, databases, runs, loss), *name_other_writers(spark, facts)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts).replace("(by", "after the swap (by", 1),
@@ -101,7 +103,12 @@ def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, requ
                 local_folder(output.table.path)
 
 
-def _steps(facts: Sequence[LinkFacts], databases: Mapping[PostgresSink, Swap], run: Sequence[Step]) -> list[Step]:
+def _steps(
+    facts: Sequence[LinkFacts],
+    databases: Mapping[PostgresSink, Swap],
+    losses: Mapping[str, Loss],
+    run: Sequence[Step],
+) -> list[Step]:
     links = [one.link for one in facts]
     top = links[0]
     names = ", ".join(link.query for link in links)
@@ -109,9 +116,9 @@ def _steps(facts: Sequence[LinkFacts], databases: Mapping[PostgresSink, Swap], r
         Step(f"fill:{link.name}", "fill", f"fill the tables of {link.query} beside, to the end of the data", link.name)
         for link in links
     ]
-    steps.append(
-        Step("check", "check", "stages stand still: read what has arrived meanwhile, and count every row beside")
-    )
+    lost = {name: loss.of_stage for name, loss in losses.items()}
+    what = "stages stand still: read what has arrived meanwhile, and count every row beside"
+    steps.append(Step("check", "check", what, arguments={"lost": lost}))
     if not top.keyed:
         steps.append(Step(f"mark:{top.name}", "mark", f"note where the new output of {top.query} ends", top.name))
     for one in reversed(facts):
@@ -155,9 +162,7 @@ def _statements(
     lines = [
         "New tables are filled beside the old ones from the beginning of the source, and take the place of their "
         "content when every row is counted: lost 0, duplicated 0. Else nothing is swapped.",
-        f"{loss.rows:,} rows are lost for ever: {loss.why}"
-        if loss.rows
-        else "The source still has every row that is replaced.",
+        f"{loss.rows:,} rows are lost for ever: {loss.why}" if loss.rows else "Every row that is replaced comes again.",
         "The stages may run while this is filled. For the count and the swap they have to stand still: one that is "
         "not stopped then is named, and apply goes on there when it is called again.",
         f"Extra space: about {size} beside until the end, and as much again until a VACUUM, because the former "

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.remedies.chain import Chain
-from surestart.remedies.foretell import undo_until
+from surestart.remedies.foretell import number, undo_until
 from surestart.remedies.journal import now
 from surestart.remedies.next_command import plan_command
+from surestart.remedies.other_writers import name_other_writers
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
 from surestart.remedies.planning import IN_PLACE, Request, batches_of
-from surestart.remedies.world import as_world, read_link
+from surestart.remedies.world import LinkFacts, as_world, read_link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,10 +64,21 @@ def plan_retire(
         effects=tuple(effects),
         statements=(
             f"{link.query} is not started again; take it out of its schedule and out of the pipeline.",
-            "Its tables are emptied and stay as tables." if clear_tables else "Its tables stay as they are.",
+            *(_emptied(spark, effects, facts) if clear_tables else ["Its tables stay as they are."]),
         ),
         undo=undo_until([facts]),
         settings=dict(request.settings),
         pipeline=request.pipeline,
         options=request.options,
     )
+
+
+def _emptied(spark: SparkSession, effects: Sequence[Effect], facts: LinkFacts) -> list[str]:
+    gone = ", ".join(
+        f"{number(effect.rows)} rows of {effect.target}" for effect in effects if effect.action == "remove rows"
+    )
+    return [
+        f"{gone}: removed for good, whoever wrote them. No stage writes them again; the undo alone gives them back.",
+        "The tables stay as tables.",
+        *name_other_writers(spark, [facts]),
+    ]

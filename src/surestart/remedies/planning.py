@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.checkpoint.positions import DeltaPosition
 from surestart.environment import Environment
-from surestart.errors import UsageError
+from surestart.errors import Refused, UsageError
 from surestart.registry.read_runs import read_runs
-from surestart.remedies.chain import Chain, Link
+from surestart.remedies.chain import POSITION, Chain, Link
 from surestart.remedies.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
 from surestart.remedies.journal import now
 from surestart.remedies.kept import (
@@ -27,13 +27,14 @@ from surestart.remedies.kept import (
     summarize_kept,
 )
 from surestart.remedies.next_command import plan_command
+from surestart.remedies.other_writers import name_other_writers
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
 from surestart.remedies.run_steps import run_steps
 from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.source_reach import Loss, find_loss
+from surestart.remedies.source_reach import Loss, Reaching, find_loss, hidden_below, reaching, together
 from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
-from surestart.sinks.delta_table import read_table
+from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,23 +69,20 @@ def plan_in_place(
     facts = [read_link(link, spark) for link in links]
     runs = read_runs(environment, spark)
     top = links[0]
-    kept, topic = find_kept(spark, environment, rule), recorded_topic(runs, top, environment)
-    refuse_other_topic(environment, top, kept, topic, "Nothing was planned.")
-    loss = find_loss(spark, environment, top, kept, topic)
-    if loss.rows and request.keep_lost:
-        if not loss.marks:
-            raise _cannot_keep(environment, remedy, top, loss, request)
-        rule = replace(rule, at_least={**rule.at_least, **loss.marks})
-        kept, loss = find_kept(spark, environment, rule), Loss(why=loss.why)
-    check_loss(loss, request, remedy, environment, stage)
-    rules, starts = {top.name: rule}, {}
+    topic = recorded_topic(runs, top, environment)
+    refuse_other_topic(environment, top, find_kept(spark, environment, rule), topic, "Nothing was planned.")
+    found, rules, losses, starts = reaching(spark, environment, links, topic), {top.name: rule}, {}, {}
     for one in facts:
-        if one.link.name != stage:
-            rules[one.link.name] = _rule_below(one, facts, rules, spark)
-    steps, effects = _steps(spark, environment, facts, rules)
+        name = one.link.name
+        if name != stage:
+            rules[name] = _rule_below(one, facts, rules, spark)
+        rules[name], losses[name] = _spare(found, environment, remedy, one.link, rules[name], request)
+    loss = together(list(losses.values()))
+    check_loss(loss, request, remedy, environment, stage)
+    steps, effects = _steps(spark, environment, facts, rules, losses)
     marks = {step.stage: step.arguments["sha256"] for step in steps if step.kind == "keep"}
     for one in facts:
-        keeps = rules[one.link.name].kind != NOTHING or bool(rules[one.link.name].at_least)
+        keeps = keeps_rows(rules[one.link.name])
         below_top = one.link.name != stage
         starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
     steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
@@ -101,7 +99,7 @@ def plan_in_place(
         world=as_world(facts),
         steps=tuple(steps),
         effects=tuple(effects),
-        statements=(*intro, *describe_plan(facts, runs, loss, effects)),
+        statements=(*intro, *describe_plan(facts, runs, loss, effects), *name_other_writers(spark, facts)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
@@ -111,13 +109,53 @@ def plan_in_place(
     )
 
 
+def keeps_rows(rule: KeptRule) -> bool:
+    return rule.kind != NOTHING or bool(rule.at_least)
+
+
+def _spare(
+    found: Reaching, environment: Environment, remedy: str, link: Link, rule: KeptRule, request: Request
+) -> tuple[KeptRule, Loss]:
+    """What stays of the stage, and what is lost with the rest; what would be lost stays if that was asked for."""
+    if keeps_rows(rule):
+        _refuse_without_positions(found.spark, environment, link)
+    kept = find_kept(found.spark, environment, rule) if keeps_rows(rule) else None
+    loss = find_loss(found, link, kept)
+    if not loss.of_stage or not request.keep_lost:
+        return rule, loss
+    hidden = hidden_below(found, link, loss.marks) if loss.marks else 0
+    if hidden or not loss.marks:
+        why = f"{hidden:,} rows of its input that it has not read lie below them" if hidden else loss.why
+        raise _cannot_keep(environment, remedy, link, replace(loss, why=why), request)
+    least = {source: dict(parts) for source, parts in rule.at_least.items()}
+    for source, parts in loss.marks.items():
+        known = least.setdefault(source, {})
+        known.update({part: max(mark, known.get(part, 0)) for part, mark in parts.items()})
+    rule = replace(rule, at_least=least)
+    found.keep(link, find_kept(found.spark, environment, rule))
+    return rule, Loss(why=loss.why)
+
+
+def _refuse_without_positions(spark: SparkSession, environment: Environment, link: Link) -> None:
+    for output in link.outputs:
+        columns = read_columns(spark, output.table)
+        missing = [] if columns is None else [name for name in POSITION if name not in columns]
+        if missing:
+            raise Refused(
+                f"{output.table.name} has no column {', '.join(missing)}",
+                meaning="Which of its rows are to be read again cannot be told. Nothing was planned.",
+                next=plan_command(environment, "reset", link.name) + "  # all of it, from the beginning",
+                code="TableWithoutPositions",
+            )
+
+
 def _rule_below(
     one: LinkFacts, facts: Sequence[LinkFacts], rules: Mapping[str, KeptRule], spark: SparkSession
 ) -> KeptRule:
     """What stays in a stage below: no more than what stays above it, and no more than it has completely processed."""
     link = one.link
     above = rules[link.upstream]
-    if above.kind == NOTHING and not above.at_least:
+    if not keeps_rows(above):
         return KEEP_NOTHING
     if link.keyed:
         return above
@@ -151,13 +189,16 @@ def _is_caught_up(one: LinkFacts, facts: Sequence[LinkFacts], marks: Mapping[str
 
 
 def _steps(
-    spark: SparkSession, environment: Environment, facts: Sequence[LinkFacts], rules: Mapping[str, KeptRule]
+    spark: SparkSession,
+    environment: Environment,
+    facts: Sequence[LinkFacts],
+    rules: Mapping[str, KeptRule],
+    losses: Mapping[str, Loss],
 ) -> tuple[list[Step], list[Effect]]:
     keep, clear, retire, effects = [], [], [], []
     for one in facts:
         link, rule = one.link, rules[one.link.name]
-        kept = find_kept(spark, environment, rule)
-        keeps = rule.kind != NOTHING or bool(rule.at_least)
+        kept, keeps, lost = find_kept(spark, environment, rule), keeps_rows(rule), losses[link.name].of_stage
         if keeps:
             summary = summarize_kept(kept.collect())
             arguments: dict[str, Any] = {"rule": rule.as_dict(), **summary}
@@ -167,12 +208,12 @@ def _steps(
             rows, in_files, in_bytes = _count_going(spark, table, kept if keeps else None)
             effects.append(Effect(name, "remove rows", rows, in_files, in_bytes))
             what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
-            arguments = {"table": name, "version": table.version, "keeps": keeps}
+            arguments = {"table": name, "version": table.version, "keeps": keeps, "lost": lost}
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
         for sink in link.databases:
             effect, step = plan_database(link, sink, kept if keeps else None)
             effects.append(effect)
-            clear.append(step)
+            clear.append(replace(step, arguments={**step.arguments, "lost": lost}))
         files, size = len(one.manifest.files), one.manifest.size
         effects.append(Effect(link.checkpoint, "move aside", None, files, size))
         retire.append(

@@ -25,6 +25,7 @@ from surestart.remedies.journal import FINISHED, UNDOING, WITHDRAWN, Journal
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.next_command import named
 from surestart.remedies.steps.retire import RETIRED
+from surestart.typed import typed
 
 UNDONE = "-undone"
 _NAME = re.compile(r"[0-9a-f]{16}(-undone)?")
@@ -263,7 +264,7 @@ def _read_list(record: Path) -> tuple[str, ...]:
         raise CannotTell(
             f"{record} is not a list that `surestart prune` has written",
             meaning="What was to be removed cannot be told. Nothing was removed.",
-            next=f"rm {record}  # then surestart prune",
+            next=typed("rm", record, note="then surestart prune"),
             code="PruneListUnreadable",
         ) from problem
     return tuple(good)

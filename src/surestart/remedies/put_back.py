@@ -10,6 +10,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.kept import read_at
 from surestart.remedies.next_command import plan_command
 from surestart.remedies.pinned import first_line, reading_errors
@@ -19,20 +20,22 @@ from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import read_columns
 from surestart.sinks.identity import USER_METADATA
+from surestart.typed import spark_sql
 
 
 def put_back(run: Running, step: Step, output: Output, before: int | None) -> int | None:
     """The table holds what it held at that version; the version of the RESTORE. before None or below 0: there was no
-    table, so it is emptied, and None is the answer."""
-    if before is None or int(before) < 0:
-        _empty_again(run, step, output.table)
-        return None
+    table, so it is emptied; None where there is none now."""
     undo = f"undo:{step.id}"
+    if before is None or int(before) < 0:
+        return _empty_again(run, undo, output.table)
     done = find_commit(run.spark, output.table, run.digest, undo)
     if done is None:
         check_restorable(run, step, output.table, int(before))
         if output.role in (EVERY_ROW, GOOD):
+            refuse_carried_on(run, "undo")
             _add_marker_row(run, step, output.table)
+        refuse_carried_on(run, "undo")
         with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, undo)}):
             run.spark.sql(f"RESTORE TABLE {output.table.sql} TO VERSION AS OF {int(before)}").collect()
         reach("remedy.restore.after_commit")
@@ -41,7 +44,7 @@ def put_back(run: Running, step: Step, output: Output, before: int | None) -> in
         raise CannotTell(
             f"{output.table.label} was restored to version {before}, and its history does not say so",
             meaning="Whether the RESTORE was made cannot be told.",
-            next=f"DESCRIBE HISTORY {output.table.sql} LIMIT 5",
+            next=spark_sql(f"DESCRIBE HISTORY {output.table.sql} LIMIT 5"),
             code="RestoreNotSeen",
         )
     return done
@@ -88,9 +91,11 @@ def _add_marker_row(run: Running, step: Step, table: Table) -> None:
         run.spark.sql(f"INSERT INTO {table.sql} SELECT {nulls}").collect()
 
 
-def _empty_again(run: Running, step: Step, table: Table) -> None:
+def _empty_again(run: Running, undo: str, table: Table) -> int | None:
     """There was no table before the remedy: what the stage has written since goes."""
     if read_columns(run.spark, table) is None:
-        return
-    with one_commit(run.spark, run.digest, f"undo:{step.id}"):
+        return None
+    refuse_carried_on(run, "undo")
+    with one_commit(run.spark, run.digest, undo):
         run.spark.sql(f"DELETE FROM {table.sql}").collect()
+    return find_commit(run.spark, table, run.digest, undo)

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stopping:
-    """How the jobs of the stages are stopped. client: a WorkspaceClient; None: the one that is configured."""
+    """How the stages are brought to stand still. client: a WorkspaceClient; None: the one that is configured. accept:
+    OWNER_UNKNOWN where somebody knows that the driver of which nothing is heard has ended."""
 
     client: Any = None
     poll_seconds: float = 5.0
     limit_seconds: float = 900.0
+    accept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,24 +4,26 @@
     version     Delta: the first version of the input table; None: what the table holds, then what comes
     kept        rows of `surestart_kept` under this digest and stage: positions that are in the output already and are
                 left out of what the source gives
-    windows     after undos: commits of the input table up to `until` are the undone remedies' own, and rows whose
-                `column` lies in [first, last] were written under them; both are passed over
+
+The newest remedy that stands decides, in the order of the journal; one that was undone is as if it had never been.
 
 Spark heeds a start position on a new checkpoint only, and a file source knows none: the positions left out are what
-makes a start exact, whatever the source gives again.
+makes a start exact, whatever the source gives again. What undos have taken back from the input table is passed over
+whatever the start (taken_back).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.remedies.journal import DONE, UNDONE, Journal, read_journals
+from surestart.remedies.journal import DONE, UNDOING, WITHDRAWN, Journal, read_journals
 from surestart.remedies.reach import Reach, read_reach
+from surestart.remedies.taken_back import PassedOver, find_passed_over, read_stand
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source, Stage
@@ -36,56 +38,56 @@ _LITERALS = 200
 
 
 @dataclass(frozen=True)
-class Window:
-    """until: the version of the RESTORE. column "": nothing was written meanwhile."""
-
-    until: int
-    column: str = ""
-    first: int = 0
-    last: int = -1
-
-
-@dataclass(frozen=True)
 class Start:
     digest: str
     stage: str
     below: Mapping[str, int] | None = None
     version: int | None = None
     kept: bool = False
-    windows: tuple[Window, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def parse_start(body: Mapping[str, Any]) -> Start:
-    windows = tuple(Window(**window) for window in body.get("windows") or ())
-    return Start(**{**body, "windows": windows})
+    """Former versions wrote what is passed over into it as well."""
+    known = {one.name for one in fields(Start)}
+    return Start(**{name: value for name, value in body.items() if name in known})
 
 
-def find_start(journals: Iterable[Journal], stage: str, before: int | None = None) -> Start | None:
-    """How the newest remedy or undo, or the newest before that time, said that this stage begins; None for none."""
-    starts = [
-        (entry.at, entry.facts["starts"][stage])
-        for journal in journals
-        for entry in journal.entries
-        if (before is None or entry.at < before)
-        and entry.state in (DONE, UNDONE)
-        and stage in entry.facts.get("starts", {})
-    ]
-    return parse_start(max(starts, key=lambda found: found[0])[1]) if starts else None
+def find_start(journals: Iterable[Journal], stage: str) -> Start | None:
+    """How the newest remedy that stands said that this stage begins; None for none."""
+    for journal in reversed(tuple(journals)):
+        if journal.state in (UNDOING, WITHDRAWN):
+            continue
+        for entry in reversed(journal.entries):
+            if entry.state == DONE and stage in entry.facts.get("starts", {}):
+                return parse_start(entry.facts["starts"][stage])
+    return None
 
 
 @dataclass(frozen=True)
 class StartedSource:
-    """The stage's own source, read from where the remedy said that it begins."""
+    """The stage's own source, read from where the remedy said that it begins, without what undos have taken back."""
 
     source: Source
     start: Start
     checkpoint: str
+    passed_over: PassedOver = field(default_factory=PassedOver)
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
-        return _read_from_start(spark, environment, self.source, self.start, read_reach(self.checkpoint))
+        source, start, kept = self.source, self.start, self.start.kept
+        if isinstance(source, KafkaSource) and start.below is not None:
+            source = replace(source, starting_offsets=json.dumps(dict(start.below)))
+        elif isinstance(source, DeltaSource):
+            # What is added below the marks later, by a backfill of the input, is new to the output.
+            kept = kept and in_first_snapshot(read_reach(self.checkpoint))
+            options = self.passed_over.options(dict(source.options))
+            if start.version is not None:
+                options["startingVersion"] = str(start.version)
+            source = replace(source, options=tuple(options.items()))
+        rows = source.read_stream(spark, environment)
+        return without_kept(rows, read_kept(spark, environment, start.digest, start.stage)) if kept else rows
 
     def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
         return self.source.read_batch(spark, environment)
@@ -95,60 +97,24 @@ class StartedSource:
 
 
 def after_remedy(spark: SparkSession, environment: Environment, stage: Stage) -> Stage:
-    """The stage as its newest remedy lets it begin; the stage itself where there was none."""
-    start = find_start(read_journals(environment, spark), stage.name)
-    if start is None:
+    """The stage as the remedies that stand and those that were undone let it begin; the stage itself where there were
+    none. Raises Refused where it cannot begin without losing or doubling rows."""
+    journals = read_journals(environment, spark)
+    if not journals:
         return stage
-    return replace(stage, source=StartedSource(stage.source, start, environment.checkpoint(stage.name)))
-
-
-def _read_from_start(
-    spark: SparkSession, environment: Environment, source: Source, start: Start, reach: Reach
-) -> DataFrame:
-    windows = [window for window in start.windows if is_before(reach, window.until)]
-    kept = start.kept
-    if isinstance(source, KafkaSource) and start.below is not None:
-        source = replace(source, starting_offsets=json.dumps(dict(start.below)))
-    elif isinstance(source, DeltaSource):
-        # What is added below the marks later, by a backfill of the input, is new to the output.
-        kept = kept and in_first_snapshot(reach)
-        options = dict(source.options)
-        if start.version is not None:
-            options["startingVersion"] = str(start.version)
-        if windows:
-            options["skipChangeCommits"] = "true"
-        source = replace(source, options=tuple(options.items()))
-    return leave_out(spark, environment, start, windows, kept, source.read_stream(spark, environment))
-
-
-def is_before(reach: Reach, version: int) -> bool:
-    """The stage has not committed everything up to that version of its input. A batch in flight does not count: it is
-    run again, and has to pass over the same commits."""
-    return reach.delta is None or reach.delta.version <= version
+    found, checkpoint, passed_over = find_start(journals, stage.name), environment.checkpoint(stage.name), PassedOver()
+    if isinstance(stage.source, DeltaSource):
+        table, options = environment.table(stage.source.table), dict(stage.source.options)
+        stand = read_stand(checkpoint, found.version if found else None)
+        passed_over = find_passed_over(spark, environment, journals, stage.name, table, options, stand)
+    if found is None and not passed_over.taken_back:
+        return stage
+    start = found or Start("", stage.name)
+    return replace(stage, source=StartedSource(stage.source, start, checkpoint, passed_over))
 
 
 def in_first_snapshot(reach: Reach) -> bool:
     return reach.delta is None or reach.delta.initial_snapshot
-
-
-def leave_out(
-    spark: SparkSession,
-    environment: Environment,
-    start: Start,
-    windows: Iterable[Window],
-    kept: bool,
-    rows: DataFrame,
-) -> DataFrame:
-    """The rows of the stream without those that the output has already, or that an undone remedy wrote."""
-    from pyspark.sql import functions as F
-
-    for window in windows:
-        # The marker row of an undo has no position.
-        rows = rows.where(F.col("source").isNotNull())
-        if window.column:
-            written = F.unix_micros(F.col(window.column))
-            rows = rows.where(~written.between(window.first, window.last))
-    return without_kept(rows, read_kept(spark, environment, start.digest, start.stage)) if kept else rows
 
 
 def read_kept(spark: SparkSession, environment: Environment, digest: str, stage: str) -> DataFrame:

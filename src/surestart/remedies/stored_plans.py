@@ -16,13 +16,14 @@ from surestart.remedies.journal import read_journals
 from surestart.remedies.manifest import local_folder
 from surestart.remedies.plan import Plan, parse_plan
 from surestart.remedies.undo import find_applied
+from surestart.typed import in_the_notebook
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLANS = "_plans"
 _DIGEST = re.compile(r"[0-9a-f]{12,64}")
-_PLAN_AGAIN = "set mode to plan, run the cells again, read the plan and paste its digest"
+_PLAN_AGAIN = in_the_notebook("set mode to plan, run the cells again, read the plan and paste its digest")
 
 
 def store_plan(environment: Environment, plan: Plan) -> Path:

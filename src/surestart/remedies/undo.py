@@ -25,7 +25,7 @@ from surestart.remedies.claiming import claimed, refuse_new_owners
 from surestart.remedies.give_up import give_up, look_again
 from surestart.remedies.half_way import half_way
 from surestart.remedies.jobs_back import set_jobs_back
-from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
+from surestart.remedies.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.remedies.journaling import carried_on, enter, read_again
 from surestart.remedies.next_command import named
 from surestart.remedies.plan import Plan, Step, check_environment, parse_plan
@@ -36,7 +36,9 @@ from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept
 from surestart.remedies.steps.retire import check_retired
 from surestart.remedies.undo_loss import CONTENT, refuse_undo_loss
+from surestart.remedies.undo_starts import refuse_unstartable
 from surestart.remedies.withdraw_backfill import is_begun_backfill, withdraw_backfill
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +82,7 @@ def undo_remedy(
         raise UsageError(
             f"the plan {plan.digest[:12]} was never applied here",
             meaning="There is nothing to undo.",
-            next=f"surestart apply plan.json {named(environment)} --confirm {plan.target}",
+            next=surestart("apply", "plan.json", "--confirm", plan.target, place=named(environment)),
         )
     run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
     if journal.state == WITHDRAWN:
@@ -103,7 +105,7 @@ def undo_remedy(
             raise UsageError(
                 f"{plan.target!r} was not confirmed",
                 meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=f"surestart undo {plan.digest[:12]} {named(environment)} --confirm {plan.target}",
+                next=surestart("undo", plan.digest[:12], "--confirm", plan.target, place=named(environment)),
                 code="NotConfirmed",
             )
     if begun_backfill:
@@ -149,6 +151,8 @@ def undo_remedy(
                     refuse_undo_loss(run, accept_loss)
                 facts = module.undo_step(run, step)
             except Exception as problem:
+                if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
+                    raise  # Another process goes on with the undo, or has come to its end.
                 raise give_up(run, step, problem) from problem
             reach(f"remedy.undone.{step.kind}")
             following = order[index + 1].id if index + 1 < len(order) else ""
@@ -182,6 +186,7 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
+    refuse_unstartable(run)
     # It reads those versions.
     refuse_undo_loss(run, accept_loss)
 

@@ -6,20 +6,22 @@ highest offset of its partition.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
-from surestart.large_side import large_side
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.chain import POSITION, Link
 from surestart.remedies.journaling import again
 from surestart.remedies.kept import read_at
+from surestart.remedies.missing_positions import not_in
 from surestart.remedies.next_command import named
 from surestart.remedies.running import Running
 from surestart.remedies.same_topic import recorded_topic
-from surestart.remedies.source_reach import Loss, loss_of
+from surestart.remedies.source_reach import Reaching, reaching, summarize, together
 from surestart.remedies.steps.clear import version_before
 from surestart.remedies.steps.database import find_undo_loss
+from surestart.remedies.still_given import EVIDENCE
 from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -35,18 +37,22 @@ def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
     before = {
         step.arguments["table"]: version_before(run, step)
         for step in run.plan.steps
-        if step.kind in CONTENT and step.stage == link.name and step.id in run.journal.done
+        if step.kind in CONTENT and step.id in run.journal.done
     }
     topic = _refuse_other_topic(run, link)
-    if link.keyed:
+    links = [one for one in run.chain.below(link.name) if one.name in run.plan.touched]
+    arrivals = {one.name: _arrived_since(run, one, before) for one in links}
+    in_databases = any(one.kind == "database" and one.id in run.journal.done for one in run.plan.steps)
+    if not in_databases and all(arrived is None for arrived in arrivals.values()):
         return
-    if not link.outputs:
-        loss = find_undo_loss(run, link, topic)
-    elif before:
-        arrived = _arrived_since(run, link, before)
-        loss = Loss() if arrived is None else loss_of(run.spark, run.environment, link, arrived, topic)
-    else:
-        return
+    found = reaching(run.spark, run.environment, links, topic)
+    losses = []
+    for one in links:
+        arrived = arrivals[one.name]
+        missing = None if arrived is None else _not_again(run, found, one, before, arrived)
+        losses += [] if missing is None else [summarize(found, one, missing)]
+        losses.append(find_undo_loss(run, found, one, partial(_not_again, run, found, one, before)))
+    loss = together(losses)
     if loss.rows and loss.rows != accept_loss:
         raise Refused(
             f"{loss.rows:,} rows that arrived since would be lost for ever: {loss.why}",
@@ -58,18 +64,41 @@ def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
 
 
 def _arrived_since(run: Running, link: Link, before: dict[str, int]) -> DataFrame | None:
-    """Positions that the stage's tables hold now, and did not hold before. The marker row of an undo that lies
-    half-way has none."""
+    """Positions that the stage's tables hold now, and did not hold before; None: there are none."""
     now, then = None, None
     for output in link.outputs:
-        name = output.table.name
-        if name not in before or read_columns(run.spark, output.table) is None:
+        name, columns = output.table.name, read_columns(run.spark, output.table)
+        if name not in before or columns is None or not set(POSITION) <= columns.keys():
             continue
-        rows = read_table(run.spark, output.table).select(*POSITION).where("source IS NOT NULL")
+        # The marker row of an undo that lies half-way has nothing but nulls.
+        rows = read_table(run.spark, output.table).where(f"NOT ({' AND '.join(f'`{one}` IS NULL' for one in columns)})")
+        told = [one for one in EVIDENCE if len(link.outputs) == 1 and one in columns]
+        rows = rows.select(*POSITION, *told)
         now = rows if now is None else now.unionAll(rows)
         rows = read_at(run.spark, run.environment, name, before[name]).select(*POSITION)
         then = rows if then is None else then.unionAll(rows)
-    return None if now is None or then is None else now.join(large_side(then), list(POSITION), "left_anti")
+    if now is None or then is None:
+        return None
+    # A row without a position cannot be told from those there were; they are not fewer after the undo than then.
+    unplaced = "source IS NULL OR partition IS NULL OR offset IS NULL"
+    if now.where(unplaced).count() <= then.where(unplaced).count():
+        now = now.where(f"NOT ({unplaced})")
+    return not_in(now, then)
+
+
+def _not_again(run: Running, found: Reaching, link: Link, before: dict[str, int], rows: DataFrame) -> DataFrame | None:
+    """Of these rows: those that neither a table above holds again after the undo, nor the source gives."""
+    if link.name == run.plan.stage:
+        return found.giving.lost(rows)
+    assert link.input is not None
+    name = link.input.name
+    if name in before:
+        missing = not_in(rows, read_at(run.spark, run.environment, name, before[name]))
+    elif read_columns(run.spark, link.input) is not None:
+        missing = not_in(rows, read_table(run.spark, link.input))
+    else:
+        missing = rows
+    return None if missing is None else _not_again(run, found, run.chain.link(link.upstream), before, missing)
 
 
 def _refuse_other_topic(run: Running, link: Link) -> str:

@@ -8,26 +8,32 @@ versions, files of checkpoints     are written down: what the swap, the new begi
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.failpoints import reach
 from surestart.gate.describe_run import options_of
-from surestart.large_side import large_side
 from surestart.registry.read_runs import read_runs
 from surestart.remedies.beside import BesideNotExact, beside_of
 from surestart.remedies.certificate import CANNOT_TELL, Certificate, certify
-from surestart.remedies.chain import Chain, Link
+from surestart.remedies.chain import Chain, Link, Output
+from surestart.remedies.database_facts import read_database
+from surestart.remedies.database_loss import read_placed
 from surestart.remedies.kept import find_kept, read_at, removed_rows
 from surestart.remedies.manifest import local_folder, read_manifest
+from surestart.remedies.missing_positions import not_in
 from surestart.remedies.pinned import pin
 from surestart.remedies.plan import Step
 from surestart.remedies.reach import EVERYTHING, reach_in_table, read_reach
 from surestart.remedies.running import Running
 from surestart.remedies.same_topic import recorded_topic
-from surestart.remedies.source_reach import loss_of
+from surestart.remedies.source_reach import count_lost, reaching, summarize
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _POSITION = ["source", "partition", "offset"]
 
@@ -54,7 +60,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     }
     if not live.keyed:
         _refuse_overlap(run, own, live, facts)
-    _refuse_loss(run, own, live, facts)
+    _refuse_loss(run, step, own, facts)
     return facts
 
 
@@ -112,23 +118,55 @@ def _refuse_overlap(run: Running, own: Environment, live: Link, facts: dict[str,
         raise _not_exact(run, f"{again:,} rows beside lie behind a gap, and would come a second time", "BesideOverlaps")
 
 
-def _refuse_loss(run: Running, own: Environment, live: Link, facts: dict[str, Any]) -> None:
-    """Retention goes on while a plan is read and tables are filled."""
-    there, beside = None, None
-    for output in live.outputs:
-        name = output.table.name
-        rows = read_at(run.spark, run.environment, name, facts["live"][name]).select(*_POSITION)
-        there = rows if there is None else there.unionAll(rows)
-        rows = read_at(run.spark, own, name, facts["beside"][name]).select(*_POSITION)
-        beside = rows if beside is None else beside.unionAll(rows)
-    if there is None or beside is None:
-        return
-    vanishing = there.join(large_side(beside), _POSITION, "left_anti")
-    topic = recorded_topic(read_runs(run.environment, run.spark), live, run.environment)
-    loss = loss_of(run.spark, run.environment, live, vanishing, topic)
-    if loss.rows > run.plan.loss:
-        what = f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}"
-        raise _not_exact(run, what, "SourceLostRows")
+def _refuse_loss(run: Running, step: Step, own: Environment, facts: dict[str, Any]) -> None:
+    """Retention goes on while a plan is read and tables are filled, and others may have written into the tables."""
+    links = [run.chain.link(name) for name in run.plan.touched]
+    top = links[0]
+    topic = recorded_topic(read_runs(run.environment, run.spark), top, run.environment)
+    found = reaching(run.spark, run.environment, links, topic)
+    for link in links:
+        lost = 0
+        why = f"{link.query} was not given them beside"
+        for rows in _removed(run, link, facts["live"]):
+            # What the stage was given beside; of a key it may have taken another row of that.
+            given = _placed(run, own, link.outputs if link is top else (), facts["beside"])
+            if link is not top and link.input is not None:
+                given = _input_beside(run, own, link.input.name, facts["beside"])
+            missing = rows if given is None else not_in(rows, given)
+            if missing is None:
+                continue
+            loss = count_lost(found, link, missing) if link is top else summarize(found, link, missing)
+            lost, why = lost + loss.of_stage, loss.why if link is top and loss.why else why
+        planned = int(step.arguments.get("lost", {}).get(link.name, run.plan.loss))
+        if lost > planned:
+            what = f"{lost:,} rows would be lost for ever, {planned:,} when this was planned: {why}"
+            raise _not_exact(run, what, "SourceLostRows")
+
+
+def _removed(run: Running, link: Link, live: Mapping[str, int]) -> Iterator[DataFrame]:
+    """Positions of what the swap takes away: of the stage's tables together, and of each database."""
+    rows = _placed(run, run.environment, link.outputs, live)
+    if rows is not None:
+        yield rows
+    for sink in link.databases:
+        if read_database(sink).exists and (held := read_placed(run.spark, sink)) is not None:
+            yield held
+
+
+def _placed(
+    run: Running, environment: Environment, outputs: Sequence[Output], versions: Mapping[str, int]
+) -> DataFrame | None:
+    rows = None
+    for output in outputs:
+        some = read_at(run.spark, environment, output.table.name, versions[output.table.name])
+        if set(_POSITION) <= set(some.columns):
+            rows = some.select(*_POSITION) if rows is None else rows.unionAll(some.select(*_POSITION))
+    return rows
+
+
+def _input_beside(run: Running, own: Environment, name: str, versions: Mapping[str, int]) -> DataFrame | None:
+    rows = read_at(run.spark, own, name, versions[name])
+    return rows if set(_POSITION) <= set(rows.columns) else None
 
 
 def _not_exact(run: Running, what: str, code: str) -> BesideNotExact:

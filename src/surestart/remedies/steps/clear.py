@@ -9,25 +9,21 @@ nobody brings it again.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
-from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.large_side import large_side
-from surestart.registry.read_runs import read_runs
-from surestart.remedies.chain import EVERY_ROW, GOOD, NEWEST, Link, Output
+from surestart.remedies.chain import NEWEST, Link, Output
 from surestart.remedies.commit_once import find_commit, one_commit
-from surestart.remedies.journaling import again
-from surestart.remedies.kept import COLUMNS, find_kept, read_rule
-from surestart.remedies.next_command import plan_again
+from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.plan import Step
 from surestart.remedies.put_back import check_restorable, put_back
 from surestart.remedies.running import Running
-from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.source_reach import find_loss
 from surestart.remedies.start import read_kept
-from surestart.sinks.delta_merge import newest_per_key
+from surestart.sinks.delta_merge import as_stored, newest_per_key
 from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -45,8 +41,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         return {"before": None, "after": None}
     before = int(step.arguments["version"])
     kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
-    if step.stage == run.plan.stage and find_commit(run.spark, table, run.digest, step.id) is None:
-        refuse_new_loss(run, link, kept)
+    refuse_carried_on(run, "apply")
     with one_commit(run.spark, run.digest, step.id):
         if kept is None:
             run.spark.sql(f"DELETE FROM {table.sql}").collect()
@@ -57,36 +52,6 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     reach("remedy.clear.after_commit")
     after = find_commit(run.spark, table, run.digest, step.id)
     return {"before": before, "after": before if after is None else after}
-
-
-def refuse_loss_since(run: Running) -> None:
-    """The source is asked again before anything is begun: retention goes on while a plan is read. For a database alone
-    it is asked when its rows go."""
-    link = run.chain.link(run.plan.stage)
-    if not any(step.kind == "clear" and step.stage == link.name for step in run.plan.steps):
-        return
-    keep = next((step for step in run.plan.steps if step.kind == "keep" and step.stage == link.name), None)
-    kept = None if keep is None else find_kept(run.spark, run.environment, read_rule(keep.arguments["rule"]))
-    refuse_new_loss(run, link, kept, begun=False)
-
-
-def refuse_new_loss(run: Running, link: Link, kept: DataFrame | None, begun: bool = True) -> None:
-    """And again, right before its rows are removed."""
-    if run.plan.remedy == "retire":
-        return  # Its rows are removed for good: nobody is to read them again.
-    marks = run.spark.createDataFrame([], COLUMNS) if kept is None else kept
-    topic = recorded_topic(read_runs(run.environment, run.spark), link, run.environment)
-    refuse_other_topic(run.environment, link, marks, topic, "Its rows are still in the output.")
-    loss = find_loss(run.spark, run.environment, link, marks, topic)
-    if loss.rows > run.plan.loss:
-        raise Refused(
-            f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}",
-            meaning="The source has dropped them since. They are still in the output."
-            + ("" if begun else " Nothing was changed."),
-            next=again(run, "undo") if begun else plan_again(run.plan),
-            do_not="go on with this plan.",
-            code="SourceLostRows",
-        )
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
@@ -100,24 +65,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     done = put_back(run, step, output, before)
     if done is None:
         return {}
-    return {"restored": int(before), "version": done, **_written_since(run, step, output, done)}
-
-
-def _written_since(run: Running, step: Step, output: Output, restored: int) -> dict[str, Any]:
-    """When the rows were written that the RESTORE took away: streams below pass over them."""
-    from pyspark.sql import functions as F
-
-    from surestart.remedies.kept import read_at, removed_rows
-
-    clock = run.chain.link(step.stage).stage.clock
-    if not clock or output.role not in (EVERY_ROW, GOOD):
-        return {}
-    rows = read_at(run.spark, run.environment, output.table.name, restored - 1)
-    if step.arguments["keeps"]:
-        rows = removed_rows(rows, read_kept(run.spark, run.environment, run.digest, step.stage))
-    written = F.unix_micros(F.col(clock))
-    first, last = rows.agg(F.min(written), F.max(written)).collect()[0]
-    return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}
+    return {"restored": -1 if before is None else int(before), "version": done}
 
 
 def check_version(run: Running, step: Step) -> None:
@@ -161,16 +109,19 @@ def _put_former_rows_back(run: Running, link: Link, output: Output, kept: DataFr
 
     assert link.input is not None
     gold = read_table(run.spark, output.table)
-    keys = list(output.keys)
-    going = removed_rows(gold, kept).select(*keys)
-    staying = read_table(run.spark, link.input).join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
+    # A key may have nulls in it: equal by `=` to nothing, its row would stay.
+    names = {key: f"_going_{key}" for key in output.keys}
+    same = reduce(and_, [F.col(key).eqNullSafe(F.col(name)) for key, name in names.items()])
+    going = removed_rows(gold, kept).select(*[F.col(key).alias(name) for key, name in names.items()])
+    given = as_stored(read_table(run.spark, link.input), output.partition_by)
+    staying = given.join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
     former = newest_per_key(
-        staying.join(large_side(going), keys, "left_semi").select(*gold.columns), output.keys, output.order
+        staying.join(large_side(going), same, "left_semi").select(*gold.columns), output.keys, output.order
     )
-    rows = going.join(former.withColumn("_former", F.lit(True)), keys, "left")
+    rows = going.join(former.withColumn("_former", F.lit(True)), same, "left")
     rows.createOrReplaceTempView(_VIEW)
     try:
-        on = " AND ".join(f"t.`{key}` = k.`{key}`" for key in keys)
+        on = " AND ".join(f"t.`{key}` <=> k.`{name}`" for key, name in names.items())
         values = ", ".join(f"t.`{name}` = k.`{name}`" for name in gold.columns)
         run.spark.sql(
             f"MERGE INTO {output.table.sql} t USING {_VIEW} k ON {on} "

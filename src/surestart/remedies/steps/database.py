@@ -7,6 +7,7 @@ beside    all rows are deleted, and those that were filled into the stage's Delt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,15 @@ from surestart.errors import Refused
 from surestart.large_side import large_side
 from surestart.remedies.beside import beside_of
 from surestart.remedies.chain import EVERY_ROW, GOOD, Link
-from surestart.remedies.database_facts import read_column_names, read_marks
-from surestart.remedies.database_loss import find_database_loss
-from surestart.remedies.journaling import again
-from surestart.remedies.kept import COLUMNS, read_at, removed_rows
+from surestart.remedies.database_facts import read_column_names, read_database, read_marks
+from surestart.remedies.database_loss import read_placed
+from surestart.remedies.journaling import again, refuse_carried_on
+from surestart.remedies.kept import read_at, removed_rows
 from surestart.remedies.next_command import plan_again, plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
-from surestart.remedies.source_reach import Loss, loss_of
+from surestart.remedies.source_reach import Loss, Reaching, summarize, together
 from surestart.remedies.start import read_kept
-from surestart.remedies.steps.clear import refuse_new_loss
 from surestart.sinks.delta_merge import newest_per_key
 from surestart.sinks.delta_table import read_columns, read_table
 from surestart.sinks.postgres import PostgresSink
@@ -52,12 +52,8 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         removal = _with_columns(removal, former)
         load = loading(sink, former, removal)
 
-    def check() -> None:
-        if step.stage == run.plan.stage and not beside:
-            kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
-            refuse_new_loss(run, link, kept)
-
-    done = remove_rows(removal, load, check)
+    refuse_carried_on(run, "apply")
+    done = remove_rows(removal, load)
     return {
         "target": done.target,
         "place": sink.url.label,
@@ -73,6 +69,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     """The table's rows are those of before the remedy."""
     link, sink = find_database(run, step)
     existed = bool(step.arguments["exists"])
+    refuse_carried_on(run, "undo")
     done = restore_rows(_removal(run, step, link, sink), existed or step.id not in run.journal.done)
     return {"removed": done.rows, "restored": done.put_back}
 
@@ -90,21 +87,22 @@ def check_kept(run: Running, step: Step) -> None:
     )
 
 
-def find_undo_loss(run: Running, link: Link, topic: str) -> Loss:
-    """Of a stage that writes to databases only: rows that the undo takes out again and that the source has no more."""
-    found = Loss()
+def find_undo_loss(run: Running, found: Reaching, link: Link, lost: Callable[[DataFrame], DataFrame | None]) -> Loss:
+    """Rows of the stage's databases that the undo takes out again, and that will not come again. lost: which of rows do
+    not, by the tables as they are after it."""
+    losses = []
     for step in run.plan.steps:
         kept = run.facts(step.id).get("kept")
         if step.kind != "database" or step.stage != link.name or not kept or step.id in run.journal.undone:
             continue
-        marks = run.spark.createDataFrame([], COLUMNS)
+        marks = None
         if step.arguments["keeps"]:
-            marks = read_kept(run.spark, run.environment, run.digest, step.stage)
-        lost = find_database_loss(
-            run.spark, link, marks, lambda rows: loss_of(run.spark, run.environment, link, rows, topic), str(kept)
-        )
-        found = Loss(found.rows + lost.rows, lost.why or found.why)
-    return found
+            marks = read_marks(read_kept(run.spark, run.environment, run.digest, step.stage))
+        _, sink = find_database(run, step)
+        rows = read_placed(run.spark, sink, marks, str(kept)) if read_database(sink).exists else None
+        missing = None if rows is None else lost(rows)
+        losses += [] if missing is None else [summarize(found, link, missing, f"PostgreSQL {sink.target}")]
+    return together(losses)
 
 
 def find_database(run: Running, step: Step) -> tuple[Link, PostgresSink]:

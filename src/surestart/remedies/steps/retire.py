@@ -11,6 +11,7 @@ opened, because the start gate knows of the remedy.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.failpoints import reach
 from surestart.remedies.durable import sync, sync_folders
+from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest, sha256_of
 from surestart.remedies.next_command import plan_command
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
+from surestart.typed import surestart, typed
 
 RETIRED = "_retired"
 
@@ -36,7 +39,8 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     """Nothing is at the checkpoint's path; what was there lies aside, complete."""
     link = run.chain.link(step.stage)
     aside = retired_folder(run.environment, link.query, run.digest)
-    moved = move_verified(local_folder(link.checkpoint), aside, _wanted(run, step))
+    here = local_folder(link.checkpoint)
+    moved = move_verified(here, aside, _wanted(run, step), lambda: refuse_carried_on(run, "apply"))
     return {"aside": str(aside), "files": len(moved.files), "size": moved.size, "manifest": moved.digest}
 
 
@@ -53,11 +57,13 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
             raise _differs(str(aside), wanted, found)
         if not restoring.exists():
             if step.id in run.journal.done or not read_manifest(here).is_within(found):
-                move_verified(here, since, None)
+                move_verified(here, since, None, lambda: refuse_carried_on(run, "undo"))
             else:
                 # What is left of the original there is in the complete copy.
+                refuse_carried_on(run, "undo")
                 _remove(here, aside)
             _write_marker(restoring, wanted)
+        refuse_carried_on(run, "undo")
         for name, (size, sha) in found.files.items():
             _copy_verified(aside / name, here / name, size, sha)
             reach("remedy.restore.after_file")
@@ -93,8 +99,11 @@ def _wanted(run: Running, step: Step) -> str:
     return str(step.arguments.get("manifest") or run.facts("check")["manifests"][step.stage])
 
 
-def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
-    """The files are in `target`, the same bytes, and no longer in `origin`."""
+def move_verified(
+    origin: Path, target: Path, wanted: str | None, check: Callable[[], object] = lambda: None
+) -> Manifest:
+    """The files are in `target`, the same bytes, and no longer in `origin`. check: raises where they must stay, and is
+    called right before they go."""
     if not _complete(target).exists():
         manifest = read_manifest(origin)
         if wanted is not None and manifest.digest != wanted:
@@ -118,6 +127,7 @@ def move_verified(origin: Path, target: Path, wanted: str | None) -> Manifest:
         # Died before the removal, and somebody has written there before this call.
         raise _differs(str(origin), promised, left)
     reach("remedy.move.before_removal")
+    check()
     _remove(origin, target)
     return manifest
 
@@ -141,13 +151,19 @@ def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
         raise Refused(
             f"{target} is not the same {size} bytes as {origin}",
             meaning="The storage did not keep what was written. The original is untouched.",
-            next="the same command again",
+            next=typed("ls", "-l", origin, target, note="then the same command again"),
             code="CopyDiffers",
         )
 
 
 def _remove(folder: Path, target: Path) -> None:
-    """The folder is gone; where the file system can rename, at once."""
+    """The folder is gone; where the file system can rename, at once. What a link points to is emptied, and the link
+    stays: moved, it would take nothing along, and without its folder Spark could not write through it."""
+    if folder.is_symlink():
+        for path in sorted(folder.iterdir()):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            reach("remedy.remove.after_entry")
+        return
     going = target.with_name(target.name + ".going")
     if folder.is_dir():
         try:
@@ -184,7 +200,7 @@ def _differs(where: str, wanted: str, found: Manifest) -> Refused:
         f"{where} holds {len(found.files)} files, {found.size} bytes, of digest {found.digest[:12]}; "
         f"expected was {wanted[:12]}",
         meaning="Somebody has written there since the plan was made, or the copy is damaged. Nothing was removed.",
-        next=f"surestart inspect {where}",
+        next=surestart("inspect", where),
         do_not="delete either of the two.",
         code="CheckpointDiffers",
     )

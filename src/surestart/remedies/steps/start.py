@@ -6,6 +6,7 @@ tables are what the remedy was for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,34 +18,36 @@ from surestart.registry.write_runs import append_runs
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Link
 from surestart.remedies.commit_once import find_commit, note_of
-from surestart.remedies.journal import now, read_journals
+from surestart.remedies.journal import now
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.start import Start, Window, find_start, read_kept
-from surestart.remedies.steps.clear import find_output
+from surestart.remedies.start import Start, read_kept
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.identity import USER_METADATA
 from surestart.sources.kafka import KafkaSource
+from surestart.typed import spark_sql
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     starts = {name: _start(run, run.chain.link(name), how) for name, how in step.arguments["starts"].items()}
-    return _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", starts)
+    _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", starts)
+    return {"starts": {name: start.as_dict() for name, start in starts.items()}}
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
-    starts = {name: _start_after_undo(run, run.chain.link(name)) for name in step.arguments["starts"]}
-    return _record(run, f"undo:{step.id}", f"undo of {run.plan.remedy} of {run.plan.stage}", starts)
+    """Each stage begins as it did before the remedy: one that was undone has no say any more."""
+    _record(run, f"undo:{step.id}", f"undo of {run.plan.remedy} of {run.plan.stage}", step.arguments["starts"])
+    return {}
 
 
-def _record(run: Running, step: str, what: str, starts: dict[str, Start]) -> dict[str, Any]:
-    """The rows are in the history, once."""
-    run_ids = {name: f"{run.digest[:16]}-{step}-{name}" for name in starts}
+def _record(run: Running, step: str, what: str, names: Iterable[str]) -> None:
+    """A row for each stage is in the history, once."""
+    run_ids = {name: f"{run.digest[:16]}-{step}-{name}" for name in names}
     known = {record.run_id for record in read_runs(run.environment, run.spark)}
     rows: list[RunRecord] = []
-    for name in starts:
+    for name in run_ids:
         if run_ids[name] in known:
             continue
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
@@ -54,7 +57,6 @@ def _record(run: Running, step: str, what: str, starts: dict[str, Start]) -> dic
         )
     if rows:
         append_runs(run.spark, run.environment, rows)
-    return {"starts": {name: start.as_dict() for name, start in starts.items()}}
 
 
 def _start(run: Running, link: Link, how: dict[str, Any]) -> Start:
@@ -69,7 +71,7 @@ def _start(run: Running, link: Link, how: dict[str, Any]) -> Start:
 
 
 def _kafka_offsets(run: Running, link: Link) -> dict[str, int]:
-    """The first offset of every partition that the topic has now; of one without rows that stay, its earliest."""
+    """Of every partition that the topic has now: the offset behind the rows that stay, or its earliest above that."""
     from surestart.sources.kafka_evidence import read_kafka_evidence
 
     source = link.stage.source
@@ -82,7 +84,8 @@ def _kafka_offsets(run: Running, link: Link) -> dict[str, int]:
     evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security)
     rows = kept.collect()
     marks = {row["partition"]: row["below"] for row in rows if row["source"] == source.topic}
-    return {str(one.partition): marks.get(one.partition, one.earliest) for one in evidence.partitions}
+    # What retention has taken since the last row that stays cannot be read: Spark fails at an offset below that.
+    return {str(one.partition): max(marks.get(one.partition, 0), one.earliest) for one in evidence.partitions}
 
 
 def _mark_version(run: Running, link: Link) -> int:
@@ -101,31 +104,7 @@ def _mark_version(run: Running, link: Link) -> int:
         raise CannotTell(
             f"{link.input.label} does not show the commit that {link.query} is to begin at",
             meaning="Where the stage would begin is not certain.",
-            next=f"DESCRIBE HISTORY {link.input.sql} LIMIT 5",
+            next=spark_sql(f"DESCRIBE HISTORY {link.input.sql} LIMIT 5"),
             code="BeginNotSeen",
         )
     return version
-
-
-def _start_after_undo(run: Running, link: Link) -> Start:
-    """As it was to begin before the remedy. The input's commits between the remedy and its undo are passed over: what
-    they brought was taken back."""
-    journals = read_journals(run.environment, run.spark)
-    former = find_start(journals, link.name, before=run.journal.first.at) or Start("", link.name)
-    latest = find_start(journals, link.name) or former
-    window = _window(run, link)
-    windows = dict.fromkeys([*former.windows, *latest.windows, *([window] if window else [])])
-    return replace(former, windows=tuple(windows))
-
-
-def _window(run: Running, link: Link) -> Window | None:
-    for step in run.plan.steps:
-        if step.kind not in ("clear", "swap") or step.stage != link.upstream:
-            continue
-        if find_output(run, step)[1].table != link.input:
-            continue
-        restored = find_commit(run.spark, link.input, run.digest, f"undo:{step.id}")
-        if restored is not None:
-            seen = run.journal.undo_facts(step.id)
-            return Window(restored, str(seen.get("column", "")), int(seen.get("first", 0)), int(seen.get("last", -1)))
-    return None

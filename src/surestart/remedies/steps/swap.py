@@ -12,16 +12,17 @@ from typing import Any
 
 from surestart.errors import CannotTell
 from surestart.failpoints import reach
-from surestart.large_side import large_side
 from surestart.remedies.beside import beside_of
-from surestart.remedies.chain import EVERY_ROW, GOOD, Output
+from surestart.remedies.chain import Output
 from surestart.remedies.commit_once import find_commit, one_commit
+from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.kept import read_at
 from surestart.remedies.plan import Step
 from surestart.remedies.put_back import put_back
 from surestart.remedies.running import Running
 from surestart.remedies.steps.clear import find_output
 from surestart.session import applied
+from surestart.typed import spark_sql
 
 _VIEW = "surestart_remedy_rows"
 # A cluster may have made "dynamic" its default: then partitions without new rows would keep their former ones.
@@ -38,6 +39,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     rows = read_at(run.spark, own, table.name, int(checked["beside"][table.name]))
     columns = ", ".join(f"`{name}`" for name in rows.columns)
     rows.createOrReplaceTempView(_VIEW)
+    refuse_carried_on(run, "apply")
     try:
         with applied(run.spark, _WHOLE_TABLE), one_commit(run.spark, run.digest, step.id):
             run.spark.sql(f"INSERT OVERWRITE {table.sql} ({columns}) SELECT {columns} FROM {_VIEW}").collect()
@@ -49,7 +51,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         raise CannotTell(
             f"{table.label} was given its new rows, and its history does not say so",
             meaning="Whether the swap was made cannot be told.",
-            next=f"DESCRIBE HISTORY {table.sql} LIMIT 5",
+            next=spark_sql(f"DESCRIBE HISTORY {table.sql} LIMIT 5"),
             code="SwapNotSeen",
         )
     return {"before": checked["live"][table.name], "after": after}
@@ -58,14 +60,13 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
     """The table's content is what it was before the swap."""
     _, output = find_output(run, step)
-    after = swapped_at(run, step, output)
     before = run.facts("check")["live"][output.table.name]
-    if after is None:
+    if swapped_at(run, step, output) is None:
         return {}  # It died before its commit.
     restored = put_back(run, step, output, before)
     if restored is None:
         return {}
-    return {"restored": before, "version": restored, **_written_since(run, step, output, before, after, restored)}
+    return {"restored": before, "version": restored}
 
 
 def swapped_at(run: Running, step: Step, output: Output) -> int | None:
@@ -78,25 +79,7 @@ def swapped_at(run: Running, step: Step, output: Output) -> int | None:
         raise CannotTell(
             f"the swap of {output.table.label} is in the journal, and not at which version",
             meaning="What was there before it, and what the stage has written since, cannot be told apart.",
-            next=f"DESCRIBE HISTORY {output.table.sql}",
+            next=spark_sql(f"DESCRIBE HISTORY {output.table.sql}"),
             code="SwapNotSeen",
         )
     return int(after)
-
-
-def _written_since(run: Running, step: Step, output: Output, before: int, after: int, restored: int) -> dict[str, Any]:
-    """When the stage itself wrote the rows that the RESTORE took away: streams below pass over them. Those of the swap
-    came by a commit that they pass over anyway, and at times at which the live stage has written rows that count."""
-    from pyspark.sql import functions as F
-
-    clock = run.chain.link(step.stage).stage.clock
-    if not clock or output.role not in (EVERY_ROW, GOOD):
-        return {}
-    name, environment = output.table.name, run.environment
-    rows = read_at(run.spark, environment, name, restored - 1)
-    if not read_at(run.spark, environment, name, before).isEmpty():
-        swapped = read_at(run.spark, environment, name, after)
-        rows = rows.join(large_side(swapped), ["source", "partition", "offset"], "left_anti")
-    written = F.unix_micros(F.col(clock))
-    first, last = rows.agg(F.min(written), F.max(written)).collect()[0]
-    return {} if first is None else {"column": clock, "first": int(first), "last": int(last)}

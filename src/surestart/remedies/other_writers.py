@@ -1,0 +1,70 @@
+"""Commits of a table that its stage has not made: whoever clears it removes their rows as well, and should know whose.
+
+Whether such rows come again is counted by position (source_reach); this only names who wrote.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surestart.deltalog import history_evidence, read_history
+from surestart.deltalog.commit import Commit
+from surestart.environment import Table
+from surestart.remedies.commit_once import NOTE
+from surestart.remedies.world import LinkFacts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOKED_AT, _SHOWN = 1000, 3
+_WRITES = ("WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "COPY INTO", "CLONE", "CONVERT")
+
+
+def name_other_writers(spark: SparkSession, facts: Sequence[LinkFacts]) -> list[str]:
+    """One line for each table that somebody else has written to, among its newest commits."""
+    lines = []
+    for one in facts:
+        for name, table in one.tables.items():
+            strange = _strange(_newest(spark, table.table), one.link.query) if table.exists else []
+            if not strange:
+                continue
+            shown = ", ".join(_tell(commit) for commit in strange[-_SHOWN:])
+            more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
+            count = f"{len(strange)} commit{'' if len(strange) == 1 else 's'}"
+            lines.append(
+                f"{name}: {count} of another writer than {one.link.query} ({shown}{more}). What they wrote goes as "
+                "well; what of it does not come again counts as lost."
+            )
+    return lines
+
+
+def _newest(spark: SparkSession, table: Table) -> Sequence[Commit]:
+    if table.path:
+        return read_history(table.path, limit=_LOOKED_AT)
+    return history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {_LOOKED_AT}").collect()).commits
+
+
+def _strange(commits: Sequence[Commit], query: str) -> list[Commit]:
+    found: list[Commit] = []
+    for commit in commits:
+        if f'"{NOTE}"' in commit.user_metadata:
+            # A remedy's own; nothing is left of what was there before one that empties or replaces the table.
+            emptied = commit.operation == "DELETE" and commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
+            if emptied or (commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"):
+                found = []
+        elif (commit.mark is None or commit.mark.query != query) and _adds_rows(commit):
+            found.append(commit)
+    return found
+
+
+def _adds_rows(commit: Commit) -> bool:
+    return commit.operation in _WRITES or commit.operation.endswith("AS SELECT")
+
+
+def _tell(commit: Commit) -> str:
+    when = datetime.datetime.fromtimestamp((commit.timestamp or 0) / 1000, datetime.UTC)
+    rows = "" if commit.output_rows is None else f", {commit.output_rows:,} rows"
+    by = f" of query {commit.query_id}" if commit.query_id else ""
+    return f"{commit.operation}{by} at version {commit.version}, {when:%Y-%m-%d %H:%M} UTC{rows}"

@@ -1,0 +1,34 @@
+"""How a stage reads its input table at its next start: what the runner does, said beforehand to the doctor and the
+gate, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surestart.diagnosis.unread_commits import Passed, Reading
+from surestart.environment import Environment
+from surestart.remedies.commit_once import note_of
+from surestart.remedies.journal import Journal
+from surestart.remedies.start import find_start
+from surestart.remedies.taken_back import is_among, read_stand, read_taken_back
+from surestart.sources.delta import DeltaSource
+from surestart.stage import Stage
+
+
+def next_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> Reading | None:
+    """None when it reads no table. As `surestart.remedies.start` tells Spark."""
+    source = stage.source
+    if not isinstance(source, DeltaSource):
+        return None
+    start, options = find_start(journals, stage.name), dict(source.options)
+    if start is not None and start.version is not None:
+        options["startingVersion"] = str(start.version)
+    known = read_taken_back(journals, environment.table(source.table).name)
+    stand = read_stand(environment.checkpoint(stage.name), start.version if start else None) if known else None
+    passed = [
+        Passed(one.before, one.version, note_of(one.digest, f"undo:{one.step}"))
+        for one in known
+        # A stage that has read some of it is refused: nothing of it is passed over.
+        if stand is None or not is_among(stand, one)
+    ]
+    return Reading(tuple(options.items()), tuple(passed))
