@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from bundle_files import Bundle, Target
@@ -16,6 +17,7 @@ from checkpoints import settings_of
 from quartz import faults_of
 
 from sensor_pipeline.stages import PIPELINE
+from surestart.spark_lines import find_line
 
 Found = Iterator[tuple[str, str]]
 
@@ -173,6 +175,74 @@ def _remedy(bundle: Bundle, target: Target) -> Found:
                 yield f"{key}.{task['task_key']}", f"{', '.join(sorted(missing))} not fixed by the bundle"
 
 
+def _who_runs(bundle: Bundle, target: Target) -> Found:
+    """Jobs that nobody in particular runs end with the account of whoever deployed first, and nobody else may stop
+    them. A service principal owns nothing that it writes to: what it may do is granted."""
+    if target.config.get("mode") == "development":
+        if target.config.get("run_as"):
+            yield "run_as", "is set in dev, where everyone runs their own copy"
+        return
+    principal = (target.config.get("run_as") or {}).get("service_principal_name")
+    if not str((target.raw.get("run_as") or {}).get("service_principal_name", "")).startswith("${var."):
+        yield "run_as", "is not a service principal from a variable: the jobs would run as the first deployer"
+    groups = [one for one in target.config.get("permissions") or [] if one.get("level") == "CAN_MANAGE"]
+    if not any(one.get("group_name") for one in groups):
+        yield "permissions", "no group may manage the jobs"
+    for kind, needed in NEEDED.items():
+        for key, resource in target.resources(kind).items():
+            held = [set(one["privileges"]) for one in resource.get("grants") or [] if one["principal"] == principal]
+            missing = needed.get(key, needed[""]) - set().union(*held)
+            if missing:
+                yield f"{kind}.{key}", f"{principal} is not granted {', '.join(sorted(missing))}"
+
+
+# What the jobs do there. Of a volume: checkpoints are written, landed files are only read.
+NEEDED: dict[str, dict[str, set[str]]] = {
+    "schemas": {"": {"USE_SCHEMA", "CREATE_TABLE", "SELECT", "MODIFY"}},
+    "volumes": {"": {"READ_VOLUME"}, "checkpoints": {"READ_VOLUME", "WRITE_VOLUME"}},
+}
+
+
+def _notebook_environment(bundle: Bundle, target: Target) -> Found:
+    """A notebook finds surestart by its own environment: a deploy removes the wheels of the one before it, and some
+    workspaces refuse an environment_key on a notebook task."""
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            path = (task.get("notebook_task") or {}).get("notebook_path") or ""
+            file = bundle.root / target.folder_of("jobs", key) / path
+            if file.suffix != ".ipynb" or not file.is_file():
+                continue
+            where = f"{key}.{task['task_key']}"
+            if task.get("environment_key") is not None:
+                yield where, "has an environment_key, which some workspaces refuse on a notebook task"
+            if "--editable .." not in read_dependencies(file):
+                yield where, f"{file.name} does not carry the deployed project in its environment"
+
+
+def read_dependencies(notebook: Path) -> list[str]:
+    """What Databricks installs before the notebook's first cell."""
+    metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
+    found = metadata.get("application/vnd.databricks.v1+notebook") or {}
+    return list((found.get("environmentMetadata") or {}).get("dependencies") or [])
+
+
+def _environment_versions(bundle: Bundle, target: Target) -> Found:
+    """Each names a line of Spark that surestart knows, and the notebooks' is the jobs' own."""
+    versions = {
+        key: str(entry["spec"].get("environment_version"))
+        for key, job in target.jobs.items()
+        for entry in job.get("environments") or []
+    }
+    for path in sorted((bundle.root / "notebooks").glob("*.ipynb")):
+        metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"]["application/vnd.databricks.v1+notebook"]
+        versions[path.name] = str(metadata["environmentMetadata"].get("environment_version"))
+    for where, version in versions.items():
+        if find_line(f"client.{version}") is None:
+            yield where, f"environment_version {version!r} is of no known line of Spark"
+    if len(set(versions.values())) > 1:
+        yield "environment_version", f"differs: {versions}"
+
+
 def walk(value: Any, where: str = "") -> Iterator[tuple[str, str, Any]]:
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in entries:
@@ -193,4 +263,7 @@ JOB_CHECKS: dict[str, Callable[[Bundle, Target], Found]] = {
     "secret": _secrets,
     "notebook-parameter": _notebook_parameters,
     "remedy": _remedy,
+    "who-runs": _who_runs,
+    "notebook-environment": _notebook_environment,
+    "environment-version": _environment_versions,
 }

@@ -121,6 +121,22 @@ BROKEN = [
     ("remedy", "retried", lambda f: task(f, RESET).update(max_retries=1), "started again"),
     ("remedy", "retried by serverless", lambda f: task(f, RESET).pop("disable_auto_optimization"), "started again"),
     ("remedy", "any schema", lambda f: task(f, RESET)["notebook_task"]["base_parameters"].pop("schema"), "not fixed"),
+    ("who-runs", "the first deployer", lambda f: f[MAIN]["targets"]["prod"].pop("run_as"), "first deployer"),
+    ("who-runs", "somebody by name", lambda f: f[MAIN]["targets"]["prod"].update(
+        run_as={"user_name": "alice@example.com"}), "service principal"),
+    ("who-runs", "nobody may manage", lambda f: f[MAIN]["targets"]["prod"].pop("permissions"), "no group"),
+    ("who-runs", "may not write", lambda f: f[MAIN]["targets"]["prod"].pop("resources"), "not granted"),
+    ("who-runs", "may not write checkpoints", lambda f: f[MAIN]["targets"]["staging"].update(resources={}),
+        "volumes.checkpoints"),
+    ("who-runs", "one for all in dev", lambda f: f[MAIN]["targets"]["dev"].update(
+        run_as={"service_principal_name": "x"}), "own copy"),
+    ("notebook-environment", "of the job", lambda f: task(f, RESET).update(environment_key="x"), "refuse"),
+    ("notebook-environment", "none", lambda f: task(f, RESET)["notebook_task"].update(
+        notebook_path="../tests/bundle/bare.ipynb"), "does not carry"),
+    ("environment-version", "an unknown one", lambda f: job(f)["environments"][0]["spec"].update(
+        environment_version="99"), "'99'"),
+    ("environment-version", "another than the notebooks'", lambda f: job(f)["environments"][0]["spec"].update(
+        environment_version="3"), "differs"),
     ("missing-file", "the notebook of remedies", lambda f: task(f, RESET)["notebook_task"].update(
         notebook_path="../notebooks/06_reset.ipynb"), "06_reset"),
     ("checkpoint-path", "run id", lambda f: set_parameter(

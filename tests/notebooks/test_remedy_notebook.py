@@ -48,7 +48,7 @@ def test_without_a_digest_nothing_is_done(environment, plan, mode: str, digest: 
         ask(environment, mode=mode, digest=digest)
 
     assert refusal.value.code == "DigestMissing"
-    assert "Next: set mode to plan" in str(refusal.value)
+    assert "Next: in the notebook: set mode to plan" in str(refusal.value)
     assert refusal.value.do_not
 
 
