@@ -23,7 +23,7 @@ UV_VERSION := 0.13.8
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java run test lint format lock bench chaos calibrate test-connect test-cluster browser kafka kafka-stop clean
+.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-cluster test-line test-lines browser kafka kafka-stop lock-jars clean
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ run: setup ## simulate sensor data, run the three stages, count lost and duplica
 	@$(BIN)/surestart run all --env local $(RUN_OPTIONS)
 
 test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
-	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster" \
+	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster and not lines" \
 	  -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, format check, mypy --strict
@@ -52,9 +52,12 @@ chaos: setup ## the full fault-injection counts (long)
 calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
 	@$(BIN)/python benchmarks/calibrate.py
 
+matrix: setup ## streams of plain Spark, healthy and damaged: what was said of each against what its start did (long)
+	@$(BIN)/python -m benchmarks.matrix $(ARGS)
+
 # The gate, the registry, the stages and every sink: the tests of `make test`, on a server instead of a classic session.
 CONNECT_TESTS := tests/connect tests/gate/test_start_gate.py tests/gate/test_side_by_side.py tests/foundation/test_stages.py \
-  tests/avro/test_stage.py tests/postgres/test_streaming.py tests/postgres/test_both.py
+  tests/gate/test_replaced_checkpoint.py tests/avro/test_stage.py tests/postgres/test_streaming.py tests/postgres/test_both.py
 # databricks-connect and pyspark own the same files: never in one environment.
 CONNECT := .venv-connect
 CONNECT_STAMP := $(CONNECT)/.installed
@@ -76,6 +79,30 @@ $(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
 test-cluster: setup ## the pipeline on a standalone master with two workers
 	@$(BIN)/python -m pytest -q -m cluster --timeout=1800 $(ARGS)
 
+# Each line of Spark has an environment of its own; what belongs to a line is in surestart.spark_lines. Stages, sinks, gate,
+# remedies, Kafka and the doctor: the tests of `make test`, on that line.
+LINES := 3.5 4.0 4.1 4.2
+LINE ?= 3.5
+LINE_VENV = .venv-$(LINE)
+LINE_STAMP = $(LINE_VENV)/.installed
+LINE_TESTS := tests/foundation tests/gate tests/diagnosis tests/kafka tests/postgres tests/avro tests/remedies
+
+test-line: setup ## the tests of stages, sinks, gate, remedies, Kafka and doctor on another line of Spark, LINE=3.5
+	@[ -n "$(filter $(LINE),$(LINES))" ] || { echo "LINE=$(LINE) is not one of: $(LINES)" >&2; exit 2; }
+	@[ $(LINE_STAMP) -nt requirements/line-$(LINE).txt ] || $(MAKE) --no-print-directory $(LINE_STAMP)
+	@$(LINE_VENV)/bin/python -m pytest -q -n $(WORKERS) --no-loadscope-reorder $(LINE_TESTS) $(ARGS)
+
+test-lines: setup $(LINES:%=.venv-%/.installed) ## a pipeline carried on from line to line of Spark, and the way back
+	@$(BIN)/python -m pytest -q -m lines $(ARGS)
+
+.venv-%/.installed: requirements/line-%.txt pyproject.toml | $(UV)
+	@echo "setup: Spark $* in its own .venv-$*" >&2
+	@$(UV) venv -q --clear --python $(PYTHON) .venv-$*
+	@$(UV) pip install -q --python .venv-$*/bin/python --require-hashes -r $<
+	@$(UV) pip install -q --python .venv-$*/bin/python --no-deps -e .
+	@.venv-$*/bin/python -m surestart.jars
+	@touch $@
+
 kafka: setup ## start a local Kafka broker on 127.0.0.1 (make kafka-stop ends it)
 	@$(BIN)/surestart kafka start
 
@@ -90,6 +117,17 @@ lock: $(VENV)/.uv/bin/uv ## resolve the dependencies again
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks --group dev --group bench -o $(LOCK)
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra jre -o requirements/jre.txt
 	@$(UV) pip compile $(subst 3.11,3.12,$(LOCK_OPTIONS)) pyproject.toml --extra connect --extra kafka --extra postgres -o requirements/connect.txt
+	@for line in $(LINES); do $(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local-$$(echo $$line | tr . -) \
+	  --extra kafka --extra postgres --extra databricks --group dev -o requirements/line-$$line.txt; done
+	@$(MAKE) --no-print-directory lock-jars
+
+lock-jars: $(STAMP) | $(UV) ## resolve the jars of each line of Spark and of the broker again, and lock their SHA-256
+	@$(BIN)/python -m surestart.local.kafka_jars --lock
+	@for line in $(LINES); do \
+	  [ -x .venv-$$line/bin/python ] || $(UV) venv -q --python $(PYTHON) .venv-$$line || exit 1; \
+	  $(UV) pip install -q --python .venv-$$line/bin/python --require-hashes -r requirements/line-$$line.txt && \
+	  $(UV) pip install -q --python .venv-$$line/bin/python --no-deps -e . && \
+	  .venv-$$line/bin/python -m surestart.jars --lock || exit 1; done
 # Names, versions and hashes only: a lock must not name the registry it was resolved from.
 LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 
@@ -112,7 +150,7 @@ $(STAMP): $(LOCK) pyproject.toml | $(UV)
 	  { echo "setup: no Java 17 or 21 here, installing one into $(VENV)" >&2; $(UV) pip install -q --python $(BIN)/python --require-hashes -r requirements/jre.txt; }
 	@touch $@
 
-$(JARS): src/surestart/jars.py $(STAMP)
+$(JARS): src/surestart/jars.py $(wildcard src/surestart/jar_locks/spark-*.json) $(STAMP)
 	@$(BIN)/python -m surestart.jars && $(BIN)/python -m surestart.class_archive
 	@touch $@
 

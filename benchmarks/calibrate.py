@@ -18,27 +18,13 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from surestart.spark_lines import get_line
+
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".surestart" / "calibrate"
-
-
-@dataclass(frozen=True)
-class Line:
-    spark: str
-    delta: str
-
-
-# The newest Delta for each line; 4.0 is what `make test` restarts.
-LINES = {
-    "3.5": Line("pyspark>=3.5.6,<3.6", "io.delta:delta-spark_2.12:3.3.2"),
-    "4.0": Line("pyspark>=4.0.1,<4.1", "io.delta:delta-spark_4.0_2.13:4.4.0"),
-    "4.1": Line("pyspark>=4.1,<4.2", "io.delta:delta-spark_4.1_2.13:4.4.0"),
-    "4.2": Line("pyspark>=4.2,<4.3", "io.delta:delta-spark_4.2_2.13:4.4.0"),
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -64,7 +50,7 @@ def make_environment(line: str) -> Path:
         uv = find_uv()
         print(f"calibrate: making an environment for Spark {line}", file=sys.stderr)
         subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(HOME / line / "venv")], check=True)
-        packages = [LINES[line].spark, "pyarrow>=18,<25", "setuptools"]
+        packages = [get_line(line).pyspark, "pyarrow>=18,<25", "setuptools"]
         subprocess.run([uv, "pip", "install", "-q", "--python", str(python), *packages], check=True)
         done.touch()
     return python
@@ -111,7 +97,7 @@ def make_session(line: str) -> Any:
     from surestart.java import find_java, launcher_home
     from surestart.settings import EVERYWHERE, pairs
 
-    jars = resolve_jars((LINES[line].delta,))
+    jars = resolve_jars()
     os.environ["JAVA_HOME"] = str(launcher_home(find_java()))
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from surestart.environment import environment_from_settings
-from surestart.jars import COORDINATES
 from surestart.local.postgres_server import PostgresServer, postgres_server
 from surestart.session import local_session
 from surestart.sinks.postgres import PostgresSink
@@ -196,7 +195,7 @@ def _bench(folder: Path, server: PostgresServer, rows: int) -> Iterator[Bench]:
     readings = _readings(rows)
     _land(folder, readings)
     os.environ[VARIABLE] = server.url
-    spark = local_session("bench-postgres", coordinates=(*COORDINATES, JDBC))
+    spark = local_session("bench-postgres", more_packages=(JDBC,))
     frame = spark.read.parquet(str(folder / "readings"))
     jdbc = f"jdbc:postgresql://127.0.0.1:{server.port}/postgres"
     login = {"user": "postgres", "password": server.password, "driver": "org.postgresql.Driver"}

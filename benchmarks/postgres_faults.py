@@ -29,7 +29,6 @@ from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
 from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.failpoints import reach
-from surestart.jars import COORDINATES
 from surestart.local.postgres_server import PostgresServer, postgres_server
 from surestart.runner import StageFailed, run_ungated
 from surestart.session import local_session
@@ -292,7 +291,7 @@ def _session() -> SparkSession:
     confs = {"spark.sql.files.minPartitionNum": str(PARTITIONS)}
     # A slot for each partition: with fewer, the held ones could take them all, and the others would never begin.
     master = f"local[{PARTITIONS}]"
-    return local_session("postgres-faults", master=master, coordinates=(*COORDINATES, JDBC), confs=confs)
+    return local_session("postgres-faults", master=master, more_packages=(JDBC,), confs=confs)
 
 
 def _stage(sink: str) -> Stage:

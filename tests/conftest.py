@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
+from surestart.diagnosis.finding import Finding
 from surestart.environment import Environment, environment_from_settings
+from surestart.errors import SurestartError
+from tests.typed.typeable import faults_of
 
+SRC = f"{os.sep}src{os.sep}"
 # Compiling a plan costs more than running it on twenty rows: three stages of a new driver take 16 seconds, not 22. What
 # looks at compiled plans, or at a run as users have it, asks for them (`AS_USERS_HAVE_IT`).
 UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -31,7 +36,18 @@ LONG_RUN = (
 os.environ.setdefault(JAVA_OPTIONS, SHORT_RUN)
 
 # The longest rooms begin first, so that processes side by side end together.
-LONG_ROOMS = ("remedies", "kafka", "foundation", "postgres", "notebooks", "gate", "diagnosis", "report", "avro")
+LONG_ROOMS = (
+    "remedies",
+    "kafka",
+    "foundation",
+    "postgres",
+    "nights",
+    "notebooks",
+    "gate",
+    "diagnosis",
+    "report",
+    "avro",
+)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,6 +68,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LONG_ROOMS.index(room) if room in LONG_ROOMS else len(LONG_ROOMS)
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="session")
+def said_next() -> Iterator[list[str]]:
+    """What the product has said to do next since the last look: every finding and error is seen where it is made."""
+    said: list[str] = []
+
+    def watched(kind: Any) -> Any:
+        made = kind.__init__
+
+        def init(self: Any, *args: Any, **given: Any) -> None:
+            made(self, *args, **given)
+            # Whatever a test makes by hand is the test's own text.
+            caller = sys._getframe(1)
+            while caller.f_back is not None and caller.f_code.co_name == "__init__":
+                caller = caller.f_back
+            if self.next and SRC in caller.f_code.co_filename:
+                said.append(self.next)
+
+        return init
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (Finding, SurestartError):
+            patch.setattr(kind, "__init__", watched(kind))
+        yield said
+
+
+@pytest.fixture(autouse=True)
+def what_is_said_next_can_be_typed(said_next: list[str]) -> Iterator[None]:
+    yield
+    made, said_next[:] = dict.fromkeys(said_next), []
+    assert [fault for text in made for fault in faults_of(text)] == []
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
 from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.remedies.reach import Reach, read_reach
+from surestart.typed import delta_name, spark_sql
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")
 _NOT_READ_YET = {"raw-ingest": "landed meanwhile", "deserialize": "in raw", "merge-gold": "deserialized"}
@@ -239,7 +240,7 @@ def _rows(table: TableFiles, columns: tuple[str, ...]) -> Iterator[tuple[Any, ..
             raise CannotTell(
                 f"{table.label}/{file.path} has a deletion vector of {file.deleted_rows} rows",
                 meaning="The independent count reads files as they are and would count deleted rows.",
-                next=f"spark.sql('REORG TABLE delta.`{table.label}` APPLY (PURGE)')",
+                next=spark_sql(f"REORG TABLE {delta_name(table.label)} APPLY (PURGE)"),
                 code="CannotCount",
             )
         unread = file.path in table.unread

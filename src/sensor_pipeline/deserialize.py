@@ -18,6 +18,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from sensor_pipeline.records import MESSAGE, RANGES, REQUIRED, TEXTS, TIME_FORM
+from surestart.column_functions import is_valid_utf8, try_timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,7 +39,7 @@ def to_readings(raw: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     text = F.col("payload").cast("string")
-    message = F.when(F.is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", STRICT))
+    message = F.when(is_valid_utf8(text), F.from_json(text, f"{MESSAGE}, _corrupt STRING", STRICT))
     # Spark moves a filter on `reason` below a projection and would parse the text once for every field that the filter
     # looks at (220 us of CPU a record instead of 21), but not below an expression that it takes for non-deterministic.
     # This one always holds. explode(array(…)) is a barrier too, but runs interpreted: 6.3 s of CPU for 200,000 records
@@ -56,7 +57,7 @@ def unreadable(payload: Column, message: Column) -> Column:
     nothing_read = F.coalesce(*[message[name].cast("string") for name in ("sensor_id", "reading_time")]).isNull()
     return (
         F.when(F.coalesce(F.length(payload), F.lit(0)) == 0, "unreadable: empty")
-        .when(message.isNull(), F.when(F.is_valid_utf8(text), "unreadable: empty").otherwise("unreadable: not UTF-8"))
+        .when(message.isNull(), F.when(is_valid_utf8(text), "unreadable: empty").otherwise("unreadable: not UTF-8"))
         .when(corrupt & nothing_read, "unreadable: not a JSON object")
         .when(corrupt, "schema: a field has the wrong type")
         .otherwise(passed_over(payload, message))
@@ -114,7 +115,7 @@ def readings_of(message: Column, unreadable: Column) -> list[Column]:
     from pyspark.sql import functions as F
 
     # The form decides what is a time at all; the cast, which would accept more forms, decides whether the day exists.
-    time = F.when(message["reading_time"].rlike(TIME_FORM), message["reading_time"].try_cast("timestamp"))
+    time = F.when(message["reading_time"].rlike(TIME_FORM), try_timestamp(message["reading_time"]))
     reason = unreadable
     conditions = [(message[name].isNull(), f"schema: {name} is missing") for name in REQUIRED]
     conditions.append((time.isNull(), "schema: reading_time is not an ISO 8601 UTC time"))

@@ -99,7 +99,7 @@ def read_topic(
 ) -> Iterator[tuple[Position, bytes | None]]:
     """Every committed record that the topic holds now, with its position. Joins no group and creates no topic."""
     import_client()
-    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
     place = security or SecretPlace()
     settings: dict[str, Any] = {
@@ -109,6 +109,8 @@ def read_topic(
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
         "allow.auto.create.topics": False,
+        # After retention offset 0 is gone. The client's default would then go to the end, and judge nothing.
+        "auto.offset.reset": "earliest",
         "log_level": 0,
         **client_settings(place.read()),
     }
@@ -119,7 +121,7 @@ def read_topic(
     try:
         found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
         waiting = set(found.partitions)
-        consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in waiting])
         heard = time.monotonic()
         while waiting:
             # consume waits out its time unless so many messages are there, so the last few must not wait long.

@@ -6,7 +6,6 @@ files or Kafka ──raw-ingest──> sensor_raw ──deserialize──> senso
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +36,7 @@ from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_security import SecretPlace
 from surestart.stage import Pipeline, Sink, Source, Stage, Transform
+from surestart.typed import surestart, word
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +67,7 @@ SETTINGS = {
 
 
 def raw_ingest(settings: Mapping[str, str]) -> Stage:
-    return Stage("raw-ingest", _source(settings), to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS), clock="ingested_at")
+    return Stage("raw-ingest", _source(settings), to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS))
 
 
 def deserialize(settings: Mapping[str, str]) -> Stage:
@@ -84,7 +84,6 @@ def deserialize(settings: Mapping[str, str]) -> Stage:
             position=POSITION,
             per_batch=per_batch,
         ),
-        clock="deserialized_at",
     )
 
 
@@ -193,7 +192,7 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
 
 def _options(settings: Mapping[str, str], *names: str) -> str:
     """These settings as a command line gives them."""
-    return " ".join(f"--set {name}={shlex.quote(settings[name])}" for name in names if settings.get(name))
+    return " ".join(f"--set {name}={word(settings[name])}" for name in names if settings.get(name))
 
 
 def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | None]:
@@ -215,14 +214,13 @@ def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | No
         resolver = RegistryResolver(registry, secrets, subject=subject) if by_url else FolderResolver(registry)
         return as_it_is, AvroReadings(resolver)
     needs = {"avro": "avro_schema=reading.avsc", "confluent": "registry=https://registry.example.com"}
+    example = ["--set", f"format={kind}", "--set", needs.get(kind, "")] if kind in needs else ["--set", "format=json"]
     raise UsageError(
         f"format {kind!r} needs the setting {needs[kind].partition('=')[0]}"
         if kind in needs
         else f"format {kind!r} is not json, confluent or avro",
         meaning="How the records are written is not known, so all of them would be quarantined.",
-        next=f"surestart run deserialize --set format={kind} --set {needs[kind]}"
-        if kind in needs
-        else "surestart run deserialize --set format=json",
+        next=surestart("run", "deserialize", *example),
     )
 
 
@@ -261,7 +259,7 @@ def _number(settings: Mapping[str, str], name: str, default: int) -> int:
         raise UsageError(
             f"setting {name}={text!r} is not a whole number above 0",
             meaning="It limits how much is made or read at once.",
-            next=f"surestart run all --set {name}={default}",
+            next=surestart("run", "all", "--set", f"{name}={default}"),
         )
     return int(text)
 

@@ -24,10 +24,14 @@ class SourceDeclaration:
 class SinkDeclaration:
     """One place that a batch is written to.
 
-    kind      delta-append | delta-merge | delta-builtin | postgres | parquet | jdbc | foreach | foreach-batch
+    kind      delta-append | delta-merge | delta-builtin | postgres | parquet | jdbc | foreach | foreach-batch | …
+              delta     a Delta table, written in a way that nobody has said
     identity  query-id  the pair (query id from the checkpoint, batch id) goes into the write
-              constant  a fixed string stands in for the query id
+              constant  a fixed string stands in for the query id: `constant`, where it is known
               none      nothing tells a second write of the same batch from the first
+              unknown   nobody has said; what the sink's own record shows decides
+    shared    whether others write there as well; None: nobody has said
+    new       this query has never written there: what it holds is of others
     step      "" or the suffix that keeps a second write of one batch into the same table apart: the transaction's
               application id is the query id, or "<query id>:<step>"
     """
@@ -39,6 +43,9 @@ class SinkDeclaration:
     step: str = ""
     keys: tuple[str, ...] = ()
     reads_whole_batch: bool = True
+    shared: bool | None = None
+    constant: str = ""
+    new: bool = False
 
     def app_id(self, query_id: str) -> str:
         return f"{query_id}:{self.step}" if self.step else query_id

@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import UsageError
+from surestart.typed import in_the_code, surestart
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
 # Those that have a root of their own in the folder in which a command is typed.
@@ -62,7 +63,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment of one pipeline. Every name and path that a stage uses is built from it."""
+    """One environment of one pipeline. Every name and path that a stage uses is built from it. typed: the options that
+    named the pipeline and its settings, quoted, for the next command: without `--set source=kafka` it would speak of
+    other stages."""
 
     name: str
     pipeline: str
@@ -71,6 +74,7 @@ class Environment:
     catalog: str = ""
     schema: str = ""
     landing: str = ""
+    typed: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.name not in ENVIRONMENTS:
@@ -84,20 +88,20 @@ class Environment:
             raise UsageError(
                 f"pipeline name {self.pipeline!r} is not lower-case letters, digits, '-' and '_'",
                 meaning="The name becomes part of every query name and checkpoint path.",
-                next="give the Pipeline a name such as 'sensor'",
+                next=in_the_code("give the Pipeline a name such as 'sensor'"),
             )
         for label, value in (("catalog", self.catalog), ("schema", self.schema)):
             if value and not _IDENTIFIER.fullmatch(value):
                 raise UsageError(
                     f"{label} {value!r} is not a plain identifier",
                     meaning="It is used in table names; quotes, dots and spaces would name another object.",
-                    next=f"set {label} to letters, digits and '_'",
+                    next=surestart("status", "--set", f"{label}=sensor", note="letters, digits and '_'"),
                 )
         if not self.root and not (self.catalog and self.schema):
             raise UsageError(
                 f"environment {self.name!r} has neither a root folder nor a catalog and schema",
                 meaning="There is nowhere to keep its tables.",
-                next=f"surestart status --env {self.name} --root /data/{self.pipeline}",
+                next=surestart("status", "--env", self.name, "--root", f"/data/{self.pipeline}"),
             )
         check_checkpoint_root(self.checkpoint_root)
         tables = f"{self.root}/tables" if self.root else ""
@@ -111,7 +115,9 @@ class Environment:
             raise UsageError(
                 f"the tables' folder {tables} lies inside the landing folder {self.landing}",
                 meaning="The raw stage reads every file below that folder: what it writes would be its next records.",
-                next=f"surestart status --env {self.name} --root {self.root} --set landing={self.root}/landing",
+                next=surestart(
+                    "status", "--env", self.name, "--root", self.root, "--set", f"landing={self.root}/landing"
+                ),
             )
         if tables and _is_inside(self.checkpoint_root, tables):
             raise _bad_path(
@@ -125,7 +131,7 @@ class Environment:
             raise UsageError(
                 f"table name {name!r} is not a plain identifier",
                 meaning="It would name another object once put into SQL or a path.",
-                next="name the table with letters, digits and '_'",
+                next=in_the_code("name the table with letters, digits and '_'"),
             )
         if self.root:
             return Table(name, path=f"{self.root}/tables/{name}")
@@ -141,7 +147,7 @@ class Environment:
             raise UsageError(
                 f"query name {query!r} cannot be a folder of the checkpoint root",
                 meaning="Separators or upper case in it would nest or alias another query's checkpoint.",
-                next="name the stage with lower-case letters, digits and '-'",
+                next=in_the_code("name the stage with lower-case letters, digits and '-'"),
             )
         return f"{self.checkpoint_root.rstrip('/')}/{query}"
 
@@ -204,7 +210,7 @@ def environment_from_settings(
         raise UsageError(
             f"root {given['root']!r} is given, and {other} too",
             meaning="Tables are kept in a folder or in a catalog. Which of the two is meant is not to be guessed.",
-            next=f"surestart status --env {name} --root {given['root']}",
+            next=surestart("status", "--env", name, "--root", given.get("root", "")),
             do_not="give both: a run would write into the place that was not meant.",
         )
     catalog, schema = ("", "") if "root" in given else (setting("catalog"), setting("schema"))
@@ -238,7 +244,12 @@ def _bad_path(path: str, what: str, meaning: str) -> UsageError:
     return UsageError(
         f"checkpoint path {path!r} {what}",
         meaning=meaning,
-        next="set checkpoint_root to one absolute folder per environment, such as /Volumes/main/sensor/checkpoints",
+        next=surestart(
+            "status",
+            "--set",
+            "checkpoint_root=/Volumes/main/sensor/checkpoints",
+            note="one absolute folder for each environment",
+        ),
         do_not="put a date, a run id or a user name into a checkpoint path.",
         code="CheckpointPathRefused",
     )

@@ -20,6 +20,7 @@ from surestart.diagnosis.time_text import time_text
 from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
 from surestart.report.inert import inert
+from surestart.typed import in_the_notebook
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +128,6 @@ def _choose(pipeline: Pipeline, settings: Mapping[str, str]) -> tuple[Stage, ...
         raise UsageError(
             f"no stage {wanted!r}; stages: {', '.join(stage.name for stage in stages)}, or all",
             meaning=f"The pipeline {pipeline.name!r} has {len(stages)} stages. Nothing was read.",
-            next="choose one of them in the widget 'stage' and run the cell again",
+            next=in_the_notebook("choose one of them in the widget 'stage' and run the cell again"),
         )
     return chosen

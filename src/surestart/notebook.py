@@ -26,6 +26,7 @@ from surestart.errors import UsageError
 from surestart.session import runs_on_databricks
 from surestart.session import session as existing_or_local_session
 from surestart.stage import Pipeline, Stage
+from surestart.typed import in_the_notebook
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ def read_settings(
             raise UsageError(
                 f"widget {widget.name} is {value!r}, not one of {', '.join(widget.choices)}",
                 meaning="Nothing has been started.",
-                next=f"choose one of them in the widget {widget.name!r} and run the cell again",
+                next=in_the_notebook(f"choose one of them in the widget {widget.name!r} and run the cell again"),
             )
         settings[widget.name] = value
     if databricks and not (settings["catalog"] and settings["schema"]) and not settings.get(place_unless):

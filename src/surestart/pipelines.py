@@ -19,6 +19,7 @@ from pathlib import Path
 
 from surestart.errors import UsageError
 from surestart.stage import Pipeline
+from surestart.typed import surestart, typed
 
 GROUP = "surestart.pipelines"
 VARIABLE = "SURESTART_PIPELINE"
@@ -36,7 +37,7 @@ def load_pipeline(name_or_spec: str | None = None, environ: Mapping[str, str] | 
             raise UsageError(
                 f"no pipeline {wanted!r}; installed: {', '.join(sorted(installed)) or 'none'}",
                 meaning=f"A pipeline is found by its entry point in the group {GROUP!r}, or as module:attribute.",
-                next=f"surestart status --pipeline {next(iter(sorted(installed)), 'your_package.stages:PIPELINE')}",
+                next=surestart("status", "--pipeline", next(iter(sorted(installed)), "your_package.stages:PIPELINE")),
             )
         return _from_entry_point(installed[wanted])
     if not installed:
@@ -51,7 +52,7 @@ def load_pipeline(name_or_spec: str | None = None, environ: Mapping[str, str] | 
         raise UsageError(
             f"{len(installed)} pipelines are installed: {', '.join(sorted(installed))}",
             meaning="Which of them is meant is not to be guessed.",
-            next=f"surestart status --pipeline {first}",
+            next=surestart("status", "--pipeline", first),
         )
     return _from_entry_point(next(iter(installed.values())))
 
@@ -73,7 +74,7 @@ def _from_spec(spec: str, label: str = "") -> Pipeline:
         raise UsageError(
             f"pipeline {label} cannot be imported: {error}",
             meaning="Its module, or something that the module imports, is not there.",
-            next=f'python -c "import {module_name}"',
+            next=typed("python", "-c", f"import {module_name}"),
         ) from error
     for part in filter(None, attribute.split(".")):
         target = getattr(target, part, None)
@@ -81,6 +82,6 @@ def _from_spec(spec: str, label: str = "") -> Pipeline:
         raise UsageError(
             f"{label} is {type(target).__name__}, not a surestart.stage.Pipeline",
             meaning="The command line needs the pipeline's name and stages.",
-            next=f'python -c "import {module_name}; print({module_name}.{attribute or "PIPELINE"})"',
+            next=typed("python", "-c", f"import {module_name}; print({module_name}.{attribute or 'PIPELINE'})"),
         )
     return target

@@ -23,6 +23,7 @@ from surestart.errors import Refused, SurestartError, UsageError
 from surestart.gate.describe_run import named
 from surestart.remedies.plan import Plan
 from surestart.remedies.stored_plans import find_plan, store_plan
+from surestart.typed import in_the_notebook
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +76,7 @@ def remedy(
         raise UsageError(
             f"mode {mode!r} is not one of {', '.join(MODES)}",
             meaning="Nothing was changed.",
-            next="set the widget 'mode' to plan and run the cells again",
+            next=in_the_notebook("set the widget 'mode' to plan and run the cells again"),
         )
     plan = find_plan(spark, environment, settings.get("digest", ""), mode)
     if (plan.remedy, plan.stage) != (wanted, stage):
@@ -83,7 +84,9 @@ def remedy(
             f"the digest {plan.digest[:12]} is of a {plan.remedy} of {plan.stage}; remedy and stage say {wanted} of "
             f"{stage}",
             meaning="One of the two is not what was meant. Nothing was changed.",
-            next=f"if that plan is meant, set remedy to {plan.remedy} and stage to {plan.stage}; run the cells again",
+            next=in_the_notebook(
+                f"if that plan is meant, set remedy to {plan.remedy} and stage to {plan.stage}; run the cells again"
+            ),
             do_not="apply a plan that you have not read.",
             code="DigestOfAnotherPlan",
         )
@@ -92,7 +95,9 @@ def remedy(
     from surestart.remedies.chain import read_chain
     from surestart.remedies.undo import undo_remedy
 
-    chain = read_chain(environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan, "the same cells"))
+    chain = read_chain(
+        environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan, in_the_notebook("the same cells"))
+    )
     # Whoever pasted the digest, with the stage and the remedy that belong to it, has named what is changed.
     if mode == "undo":
         accepted = read_options(wanted, stage, settings.get("options", "")).accept_loss
@@ -156,7 +161,7 @@ def read_options(wanted: str, stage: str, options: str) -> argparse.Namespace:
             f"the widget 'options' holds {', '.join(named)}",
             meaning="Where a remedy acts is said by the notebook's other widgets, and it shows the plan by itself. "
             "Nothing was planned.",
-            next=f"take {named[0]} out of the widget 'options' and run the cells again",
+            next=in_the_notebook(f"take {named[0]} out of the widget 'options' and run the cells again"),
         )
     return args
 
@@ -171,7 +176,7 @@ def _more_settings(args: argparse.Namespace, pipeline: Pipeline, settings: Mappi
         raise UsageError(
             f"the widget 'options' sets {', '.join(wrong)}",
             meaning="--set is for settings of the pipeline that have no widget of their own. Nothing was planned.",
-            next=f"use the widget {wrong[0]!r}, if there is one, and run the cells again",
+            next=in_the_notebook(f"use the widget {wrong[0]!r}, if there is one, and run the cells again"),
         )
     return more
 

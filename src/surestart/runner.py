@@ -77,7 +77,16 @@ def run_stage(
             on_progress(progress)
 
         begun = after_remedy(spark, environment, stage)
-        return run_ungated(spark, environment, begun, trigger=trigger, on_progress=count, on_start=guarded.started)
+        return run_ungated(
+            spark,
+            environment,
+            begun,
+            trigger=trigger,
+            on_progress=count,
+            on_start=guarded.started,
+            on_poll=guarded.beat,
+            claim=guarded.claim,
+        )
 
 
 def run_ungated(
@@ -88,14 +97,17 @@ def run_ungated(
     trigger: Trigger = AVAILABLE_NOW,
     on_progress: Callable[[BatchProgress], object] = lambda progress: None,
     on_start: Callable[[str], object] = lambda query_id: None,
+    on_poll: Callable[[], object] = lambda: None,
+    claim: tuple[str, str] = ("", ""),
 ) -> StageRun:
     """As `run_stage`, without gate, claim and history: what Spark alone does. For tests and measurements."""
     with SecretsUnsaid(stage.source), applied(spark, pairs(EVERYWHERE)):
-        running = start_query(spark, environment, stage, trigger=trigger, on_progress=on_progress)
+        running = start_query(spark, environment, stage, trigger=trigger, on_progress=on_progress, claim=claim)
         try:
             with deferred_interrupt() as interrupt:
                 on_start(running.query_id)
                 while not running.poll(_POLL_SECONDS):
+                    on_poll()
                     interrupt.check()
         except BaseException:
             # Ctrl-C, a dropped batch or a failing callback: never leave a query running that nobody watches.
@@ -199,11 +211,15 @@ class _Member:
                 on_progress(progress)
 
             stage = after_remedy(session, environment, self.stage)
-            self.running = start_query(session, environment, stage, trigger=trigger, on_progress=count)
+            self.running = start_query(
+                session, environment, stage, trigger=trigger, on_progress=count, claim=guarded.claim
+            )
             guarded.started(self.running.query_id)
 
     def poll(self, seconds: float, open_ended: bool) -> bool:
         assert self.running is not None
+        assert self._guarded is not None
+        self._guarded.beat()
         try:
             with SecretsUnsaid(self.stage.source):
                 ended = self.running.poll(seconds)

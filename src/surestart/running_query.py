@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ from surestart.diagnosis.commands import Commands
 from surestart.environment import Environment
 from surestart.errors import SurestartError, UsageError
 from surestart.gate.describe_run import options_of
+from surestart.session import is_connect
 from surestart.sinks.receipts import ReceiptReader
+from surestart.sinks.same_identity import RunReplaced, what_replaced
 from surestart.stage import BatchContext, Source, Stage
 from surestart.stage_failures import active_already, dropped, failed, not_started
 
@@ -91,8 +93,9 @@ def start_query(
     *,
     trigger: Trigger = AVAILABLE_NOW,
     on_progress: Callable[[BatchProgress], object] = lambda progress: None,
+    claim: tuple[str, str] = ("", ""),
 ) -> RunningQuery:
-    """The sink's tables are there and the query runs at its checkpoint."""
+    """The sink's tables are there and the query runs at its checkpoint. claim: its file, and the run that it names."""
     from pyspark.errors import PySparkException
 
     began = monotonic()
@@ -106,6 +109,10 @@ def start_query(
         checkpoint=checkpoint,
         replayed_batch=found.in_flight,
         first_new_batch=0 if found.latest_planned is None else found.latest_planned + 1,
+        query_id=found.query_id or "",
+        # On Spark Connect a batch is written on the server, whose disks are others than those of the claim.
+        claim="" if is_connect(spark) else claim[0],
+        run_id=claim[1],
     )
     receipts = ReceiptReader(stage.sink.declare(environment))
     try:
@@ -124,7 +131,7 @@ def start_query(
         if isinstance(problem, PySparkException):
             raise not_started(context, problem) from problem
         raise
-    return RunningQuery(query, context, receipts, on_progress, began, stage.source)
+    return RunningQuery(query, replace(context, claim=claim[0]), receipts, on_progress, began, stage.source)
 
 
 @dataclass
@@ -160,6 +167,10 @@ class RunningQuery:
             self._report()
             raise self._explain(failure) from failure
         self._report()
+        found = "" if ended else what_replaced(self.context, self.query_id)
+        if found:
+            # Between two batches no sink would notice: this driver stood still, and was replaced.
+            raise self._explain(RunReplaced(self.context, self.query_id, found, "It wrote nothing more."))
         return bool(ended)
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Every Spark and Delta setting that surestart chooses, in one place, each with its reason and its scope.
 
 EVERYWHERE   set on the stream's session before it starts, on a laptop and on a cluster alike
-LOCAL        set when surestart builds a local session; a cluster has its own
+LOCAL        set when surestart builds a local session, with what its line of Spark wants (local_settings); a cluster
+             has its own
 JVM          options of a local session's JVM; JVM_ON_LINUX only there
 MERGE        set on the batch's session around our MERGE
 FEW_ROWS     set on the batch's session around an append of few rows
@@ -11,6 +12,8 @@ TABLE        a table property, given when surestart creates a table
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from surestart.spark_lines import SparkLine
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ EVERYWHERE = (
         "Delta rebuilds a table's state after every commit with 50 tasks; these logs are small. "
         "Measured: 2757 -> 587 ms for a tiny append.",
     ),
+    Setting(
+        "spark.sql.parquet.datetimeRebaseModeInWrite",
+        "CORRECTED",
+        "Spark 3.5 ends a stream at a reading of before 1900, and at every start again; 4.0 has this as its default.",
+    ),
+    Setting("spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED", "The same, where times are written as INT96."),
     Setting("spark.sql.session.timeZone", "UTC", "Reading times must not depend on the machine. Serverless has UTC."),
 )
 
@@ -45,12 +54,6 @@ LOCAL = (
     Setting("spark.driver.host", "127.0.0.1", "Nothing listens on the network."),
     Setting("spark.driver.bindAddress", "127.0.0.1", "Nothing listens on the network."),
     Setting("spark.sql.ansi.enabled", "true", "As on serverless; Spark 4.0's default, said aloud."),
-    Setting(
-        "spark.sql.streaming.checkpointFileManagerClass",
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
-        "The default forks `chmod` and `stat` processes for every log file on a disk without libhadoop. This one "
-        "relies on rename, which is atomic on a local disk only. Measured: 70 -> 23 ms a batch.",
-    ),
     Setting(
         "spark.sql.sources.parallelPartitionDiscovery.threshold",
         "10000",
@@ -75,6 +78,20 @@ LOCAL = (
     ),
     Setting("spark.sql.debug.maxToStringFields", "100", "Keeps a warning out of the screen."),
 )
+
+
+def local_settings(line: SparkLine) -> tuple[Setting, ...]:
+    """What surestart chooses for a local session on that line of Spark."""
+    return (
+        *LOCAL,
+        Setting(
+            "spark.sql.streaming.checkpointFileManagerClass",
+            f"{line.file_managers}.FileSystemBasedCheckpointFileManager",
+            "The default forks `chmod` and `stat` processes for every log file on a disk without libhadoop. This one "
+            "relies on rename, which is atomic on a local disk only. Measured: 70 -> 23 ms a batch.",
+        ),
+    )
+
 
 LOCAL_MEMORY = Setting(
     "spark.driver.memory",

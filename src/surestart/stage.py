@@ -22,7 +22,9 @@ class BatchContext:
     """What a sink needs to know of the run it writes for. Plain values: Spark Connect pickles it.
 
     replayed_batch is the batch that was planned and not committed when the run started: the one batch of a run that
-    the sink may have seen before. first_new_batch is the first that no run has planned yet.
+    the sink may have seen before. first_new_batch is the first that no run has planned yet. query_id is what the
+    checkpoint held when the run started, or "" for one that was yet to be made. claim, run_id: the file that says which
+    run owns the query, where there is one, and that run.
     """
 
     environment: Environment
@@ -31,6 +33,9 @@ class BatchContext:
     checkpoint: str
     replayed_batch: int | None = None
     first_new_batch: int | None = None
+    query_id: str = ""
+    claim: str = ""
+    run_id: str = ""
 
 
 class Source(Protocol):
@@ -53,9 +58,6 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
-    """clock: the column of its output that holds the time of the batch that wrote the row, if it has one; an undo
-    tells by it which rows a stage below must pass over."""
-
     name: str
     source: Source
     transform: Transform
@@ -63,7 +65,6 @@ class Stage:
     output_mode: str = "append"
     state: tuple[str, ...] = ()
     confs: tuple[tuple[str, str], ...] = ()
-    clock: str = ""
 
     def declare(self, environment: Environment) -> StageDeclaration:
         return StageDeclaration(

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import Refused, SurestartError
 from surestart.gate.describe_run import named
+from surestart.spark_errors import condition_of
 from surestart.stage import BatchContext
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
@@ -34,12 +36,12 @@ def active_already(context: BatchContext) -> Refused:
 
 def not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
     first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
-    name = problem.getCondition() or type(problem).__name__
+    name = condition_of(problem) or type(problem).__name__
     return StageFailed(
         f"stage {context.stage!r} did not start: {first.strip()[:500]}",
         meaning="Spark refused the query before its first batch. No batch was planned and no row was written; a table "
         "that was missing may have been made, and is empty.",
-        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
+        next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
     )
@@ -62,6 +64,9 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
     if ours:
         code, what, meaning, next_step, do_not = ours.groups()
+        if next_step == "surestart doctor":
+            # It comes from inside a batch, where nobody knows the stage and its place.
+            next_step = surestart("doctor", context.stage, place=named(context.environment))
         return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     name = condition.group(1) if condition else type(failure).__name__
@@ -69,7 +74,7 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
         f"stage {context.stage!r} stopped: {first.strip()[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
         "the stage again neither loses nor duplicates rows, if the cause is gone.",
-        next=f"surestart explain {name} --stage {context.stage} {named(context.environment)}",
+        next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
     )

@@ -147,6 +147,35 @@ def test_credentials_are_sent_and_appear_in_no_error(registry, monkeypatch):
     assert CANARY not in str(refused.value)
 
 
+@pytest.mark.parametrize("secret", ["TOKEN", "USERNAME"])
+@pytest.mark.parametrize(
+    "host", ["registry", "10.0.0.7", "localhost.example.com", "127.0.0.1.example.com", "[2001:db8::1]"]
+)
+def test_credentials_do_not_go_over_plain_http(host, secret, monkeypatch):
+    asked = RegistryResolver(f"http://{host}:8081/api")
+    monkeypatch.setenv(f"SURESTART_REGISTRY_{secret}", CANARY)
+    for ask in (asked.with_credentials, asked.check, lambda: asked.read_schema(7)):
+        with pytest.raises(UsageError) as refused:
+            ask()
+        assert refused.value.code == "RegistryPlainHttp"
+        assert CANARY not in str(refused.value)
+        assert f"registry=https://{host}:8081/api" in refused.value.next
+    for url in (f"https://{host}", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"):
+        assert RegistryResolver(url).with_credentials().authorization is not None
+    monkeypatch.delenv(f"SURESTART_REGISTRY_{secret}")
+    assert asked.with_credentials().authorization is not None
+
+
+def test_no_proxy_sees_credentials_for_this_machine(registry, other_registry, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, other_registry.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("SURESTART_REGISTRY_TOKEN", CANARY)
+    registry.register(7, SCHEMA)
+    assert RegistryResolver(registry.url).read_schema(7).problem == ""
+    assert other_registry.seen_authorization == []
+
+
 def test_a_redirect_gets_no_credentials(registry, other_registry, monkeypatch):
     monkeypatch.setenv("SURESTART_REGISTRY_TOKEN", CANARY)
     other_registry.register(7, SCHEMA)

@@ -24,7 +24,8 @@ from surestart.cache import cache_folder
 from surestart.jars import resolve_jars
 from surestart.java import find_java, launcher_home
 from surestart.local.free_port import free_port
-from surestart.settings import LOCAL, pairs
+from surestart.settings import local_settings, pairs
+from surestart.spark_lines import installed_line
 
 ROOT = Path(__file__).parents[2]
 SECONDS_TO_START = 120
@@ -36,7 +37,7 @@ def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
     port = free_port()
     log4j = ROOT / "src" / "surestart" / "log4j2.properties"
     settings = {
-        **pairs(LOCAL),
+        **pairs(local_settings(installed_line())),
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.memory": "1g",

@@ -18,11 +18,13 @@ import urllib.request
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from http.client import HTTPException
+from ipaddress import ip_address
 from typing import Any
 
 from surestart.avro.schemas import WriterSchema, checked, unknown
 from surestart.errors import CannotTell, UsageError
 from surestart.sources.kafka_security import SecretPlace
+from surestart.typed import typed
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")
@@ -97,7 +99,7 @@ class RegistryResolver:
                 f"subject {self.subject!r} of the schema registry {self.url}: {problem}{there}",
                 meaning="This is not the registry that the records' writers use, or not their subject: every record "
                 "would go to quarantine. Nothing was started.",
-                next=f"curl -sS {self.url.rstrip('/')}/subjects",
+                next=typed("curl", "-sS", f"{self.url.rstrip('/')}/subjects"),
                 do_not="leave the subject away to get it going, unless the writers have none.",
                 code="RegistrySubject",
             )
@@ -140,8 +142,10 @@ class RegistryResolver:
             headers={"Accept": "application/vnd.schemaregistry.v1+json, application/json", **self._authorization()},
         )
         try:
-            with _OPENER.open(request, timeout=self.timeout_seconds) as answer:
-                return json.loads(answer.read())
+            # A proxy would see what goes to this machine itself, credentials included.
+            opener = _DIRECT if _is_loopback(self.url) else _OPENER
+            with opener.open(request, timeout=self.timeout_seconds) as answer:
+                return json.loads(answer.read(_LARGEST))
         except urllib.error.HTTPError as error:
             with error:
                 code = _error_code(error.read())
@@ -159,6 +163,14 @@ class RegistryResolver:
 
     def _read_authorization(self, dbutils: Any = None) -> Authorization:
         values = self.security.read(REGISTRY_KEYS, dbutils=dbutils).values
+        if values and urllib.parse.urlsplit(self.url).scheme == "http" and not _is_loopback(self.url):
+            raise UsageError(
+                f"there are credentials for the schema registry {self.url}, and the URL is plain http",
+                meaning="Everybody on the way could read them, and answer in the registry's place. Nothing was sent.",
+                next=typed("surestart", "run", "deserialize", "--set", f"registry=https:{self.url.partition(':')[2]}"),
+                do_not="send them once to see whether it works.",
+                code="RegistryPlainHttp",
+            )
         if "registry-token" in values:
             return Authorization(f"Bearer {values['registry-token']}")
         if "registry-username" in values:
@@ -171,7 +183,7 @@ class RegistryResolver:
             f"the schema registry {self.url} did not answer {path}: {reason}",
             meaning="Which schema the records were written with is not known. Nothing was written and no record was "
             "quarantined for it; the next start tries again.",
-            next=f"curl -sS {self.url.rstrip('/')}/subjects",
+            next=typed("curl", "-sS", f"{self.url.rstrip('/')}/subjects"),
             do_not="take the records for broken: without the registry none of them can be judged.",
             code="RegistryOutOfReach",
         )
@@ -185,6 +197,17 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
+_DIRECT = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+# A schema is some kB; an answer that is cut off here is no JSON.
+_LARGEST = 16 << 20
+
+
+def _is_loopback(url: str) -> bool:
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _error_code(body: bytes) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surestart.errors import CannotTell, UsageError
+from surestart.typed import typed
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def read_fixed_schema(path: str) -> FixedSchema:
         raise UsageError(
             f"the Avro schema {path!r} cannot be read: {error.strerror or type(error).__name__}",
             meaning="No record can be decoded without it. Nothing was read.",
-            next=f"ls -l {path}",
+            next=typed("ls", "-l", path),
             code="WriterSchema",
         ) from error
     _ = schema.schema
@@ -136,7 +137,7 @@ def _folder_out_of_reach(folder: str, reason: str) -> CannotTell:
         f"the folder of Avro schemas {folder!r} cannot be read: {reason}",
         meaning="Which schema the records were written with is not known. The batch was not written and will be tried "
         "again; no record was quarantined for it.",
-        next=f"ls {folder}",
+        next=typed("ls", folder),
         do_not="point the stage at an empty folder to get it going: every record would go to quarantine.",
         code="SchemasOutOfReach",
     )
