@@ -72,7 +72,7 @@ class KafkaClient:
         """The broker makes a partition at once and tells of it, and of its leader, a moment later."""
         deadline = time.monotonic() + 30
         while self._led(topic) != partitions:
-            assert time.monotonic() < deadline, f"{self._led(topic)} of {partitions} partitions of {topic} have a leader"
+            assert time.monotonic() < deadline, f"{topic}: {self._led(topic)} of {partitions} partitions are led"
 
     def _led(self, topic: str) -> int:
         told = self.admin.list_topics(timeout=30).topics.get(topic)
