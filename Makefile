@@ -23,7 +23,7 @@ UV_VERSION := 0.13.8
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-cluster test-line test-lines browser kafka kafka-stop lock-jars clean
+.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-serverless test-cluster test-line test-lines browser kafka kafka-stop lock-jars clean
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ run: setup ## simulate sensor data, run the three stages, count lost and duplica
 	@$(BIN)/surestart run all --env local $(RUN_OPTIONS)
 
 test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
-	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster and not lines" \
+	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster and not lines and not serverless" \
 	  -n $(WORKERS) --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP) ## ruff, format check, mypy --strict
@@ -67,6 +67,9 @@ test-connect: setup $(CONNECT_STAMP) ## the same tests on a Spark Connect server
 	@$(BIN)/python -m tests.connect.with_server $(BIN)/python -m pytest -q -m "not chaos" --timeout=600 $(CONNECT_TESTS) $(ARGS)
 	@$(BIN)/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
 	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/connect tests/gate/test_start_gate.py $(ARGS)
+
+test-serverless: setup ## on a twin of serverless compute, which refuses what serverless refuses (tests/serverless/twin.py)
+	@$(BIN)/python -m tests.connect.with_server --twin $(BIN)/python -m pytest -q -m serverless --timeout=600 tests/serverless $(ARGS)
 
 $(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
 	@echo "setup: databricks-connect in its own $(CONNECT), Python 3.12" >&2

@@ -1,7 +1,9 @@
-"""A Spark Connect server around one command: `python -m tests.connect.with_server [--worker PYTHON] CMD …`.
+"""A Spark Connect server around one command: `python -m tests.connect.with_server [--worker PYTHON] [--twin] CMD …`.
 
     server (JVM of this Python's pyspark)  <── sc://127.0.0.1:PORT ──  CMD, with SPARK_REMOTE set
        └── workers: PYTHON (default: this one); its minor version must be CMD's own
+
+--twin: CMD and the workers refuse what serverless compute refuses (tests/serverless/twin.py); the server does not.
 
 The server knows nothing of surestart beyond its jars and settings; the shared `spark` fixture takes SPARK_REMOTE.
 """
@@ -26,13 +28,15 @@ from surestart.java import find_java, launcher_home
 from surestart.local.free_port import free_port
 from surestart.settings import local_settings, pairs
 from surestart.spark_lines import installed_line
+from tests.serverless import twin
 
 ROOT = Path(__file__).parents[2]
+SITE = ROOT / "tests" / "serverless" / "site"
 SECONDS_TO_START = 120
 
 
 @contextmanager
-def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
+def connect_server(folder: Path, worker: str = sys.executable, *, as_twin: bool = False) -> Iterator[str]:
     """The address of a server that is there inside the block. folder: for its log and warehouse."""
     port = free_port()
     log4j = ROOT / "src" / "surestart" / "log4j2.properties"
@@ -55,9 +59,13 @@ def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
         "JAVA_HOME": str(launcher_home(find_java())),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": str(_worker(folder, worker, home)),
+        "PYSPARK_PYTHON": str(_worker(folder, worker, home, as_twin)),
     }
     variables.pop("SPARK_REMOTE", None)
+    if as_twin:
+        # A worker inherits the server's variables, and on serverless has none of the driver's.
+        for name in [one for one in variables if one.startswith(("DATABRICKS_", "SURESTART_"))]:
+            del variables[name]
     with (folder / "server.log").open("w") as log:
         server = subprocess.Popen(
             command, env=variables, stdout=log, stderr=subprocess.STDOUT, cwd=folder, start_new_session=True
@@ -74,7 +82,17 @@ def connect_server(folder: Path, worker: str = sys.executable) -> Iterator[str]:
                 server.wait()
 
 
-def _worker(folder: Path, python: str, home: Path) -> Path:
+def client_variables(folder: Path, remote: str, *, as_twin: bool) -> dict[str, str]:
+    """The environment of a process that works through the server."""
+    variables = {**os.environ, "SPARK_REMOTE": remote}
+    if as_twin:
+        found = [str(SITE), str(ROOT), variables.get("PYTHONPATH", "")]
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, found))
+        variables |= {twin.VARIABLE: twin.CLIENT, twin.FOLDER: str(folder), "DATABRICKS_RUNTIME_VERSION": twin.RUNTIME}
+    return variables
+
+
+def _worker(folder: Path, python: str, home: Path, as_twin: bool) -> Path:
     """A Python that starts within Spark's ten seconds on a busy machine, too: pyspark from its folder, compiled once,
     where Spark's own path leads to a zip of sources, compiled at each start. Functions of the tests' own modules are
     unpickled in it, so it finds those as well."""
@@ -82,10 +100,13 @@ def _worker(folder: Path, python: str, home: Path) -> Path:
     modules.mkdir()
     (modules / "pyspark").symlink_to(home)
     script = folder / "worker-python"
+    path, twins = f"{modules}:{ROOT}", ""
+    if as_twin:
+        path, twins = f"{modules}:{SITE}:{ROOT}", f'{twin.VARIABLE}={twin.WORKER} {twin.FOLDER}="{folder}" '
     script.write_text(
         "#!/bin/sh\n"
         "unset PYTHONDONTWRITEBYTECODE\n"
-        f'PYTHONPYCACHEPREFIX="{cache_folder() / "bytecode"}" PYTHONPATH="{modules}:{ROOT}" exec "{python}" "$@"\n'
+        f'{twins}PYTHONPYCACHEPREFIX="{cache_folder() / "bytecode"}" PYTHONPATH="{path}" exec "{python}" "$@"\n'
     )
     script.chmod(0o755)
     # Compiles what a worker imports, now: the first one would pass its ten seconds on a busy machine.
@@ -112,9 +133,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if words[:1] == ["--worker"]:
         worker, words = str(Path(words[1]).absolute()), words[2:]
+    as_twin = words[:1] == ["--twin"]
+    words = words[as_twin:]
     with tempfile.TemporaryDirectory(prefix="connect-server-") as folder:
-        with connect_server(Path(folder), worker) as remote:
-            code = subprocess.run(words, env={**os.environ, "SPARK_REMOTE": remote}, check=False).returncode
+        with connect_server(Path(folder), worker, as_twin=as_twin) as remote:
+            variables = client_variables(Path(folder), remote, as_twin=as_twin)
+            code = subprocess.run(words, env=variables, check=False).returncode
         if code:
             sys.stderr.write((Path(folder) / "server.log").read_text()[-4000:])
     return code

@@ -1,0 +1,43 @@
+"""Everything here is a client of the twin, by `make test-serverless`; test_slice.py begins a part in `make test`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from surestart.environment import Environment, environment_from_settings
+from tests.serverless import twin
+
+
+@pytest.fixture
+def environment(tmp_path: Path, volumes: Path) -> Environment:
+    """Tables below a folder, checkpoints and landing files below one that plays /Volumes."""
+    places = {"root": str(tmp_path / "root"), "checkpoint_root": f"{volumes}/checkpoints"}
+    return environment_from_settings("dev", "sensor", {**places, "landing": f"{volumes}/landing"}, environ={})
+
+
+@pytest.fixture
+def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "Volumes"
+    folder.mkdir()
+    monkeypatch.setenv(twin.VOLUMES, str(folder))
+    twin.worker_environment(**{twin.VOLUMES: str(folder)})
+    yield folder
+    twin.worker_environment()
+
+
+@pytest.fixture
+def worker_with(volumes: Path) -> Callable[..., None]:
+    """Call it with variables: the workers that start from now on have these, and no others of a test's."""
+
+    def give(**variables: str) -> None:
+        twin.worker_environment(**{twin.VOLUMES: str(volumes)}, **variables)
+
+    return give
+
+
+def on_the_twin() -> bool:
+    return os.environ.get(twin.VARIABLE) == twin.CLIENT
