@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from surestart import class_archive
 from surestart.cache import cache_folder
@@ -178,23 +179,19 @@ def spark_version(spark: SparkSession) -> str:
 
 
 @contextmanager
-def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """The session has these settings inside the block and its former ones afterwards, also when the block fails. A
-    setting that the compute does not let anybody change (serverless) is left as it is, with a log line."""
-    from pyspark.errors import PySparkException
-
+def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[frozenset[str]]:
+    """The session has these settings inside the block and its former ones afterwards, also when the block fails. What
+    this compute lets nobody change (serverless) stays as it is, with a log line, and is what the block is given."""
     former: dict[str, str | None] = {}
+
+    def change(key: str) -> None:
+        # Serverless refuses to read such a setting, too; and what cannot be read could not be put back.
+        before = spark.conf.get(key, None)
+        spark.conf.set(key, settings[key])
+        former[key] = before
+
     try:
-        for key, value in settings.items():
-            try:
-                before = spark.conf.get(key, None)
-                spark.conf.set(key, value)
-                former[key] = before
-            except PySparkException as refusal:
-                if not is_condition(refusal, _NOT_CHANGEABLE):
-                    raise
-                _log.warning("%s cannot be set here (%s); going on without it", key, condition_of(refusal))
-        yield
+        yield frozenset(key for key in settings if not _unless_refused(spark, key, change))
     finally:
         for key, before in former.items():
             if before is None:
@@ -203,21 +200,65 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, before)
 
 
+def takes_setting(spark: SparkSession, key: str) -> bool:
+    """Whether a session can have that setting on this compute: tried, and put back."""
+    with applied(spark, {key: "asked"}) as refused:
+        return key not in refused
+
+
+def _unless_refused(spark: SparkSession, key: str, act: Callable[[str], None]) -> bool:
+    """False: this compute lets nobody change that setting. Each session is asked once."""
+    from pyspark.errors import PySparkException
+
+    known = _REFUSED.setdefault(spark, set())
+    if key in known:
+        return False
+    try:
+        act(key)
+    except PySparkException as refusal:
+        if not is_condition(refusal, _NOT_CHANGEABLE):
+            raise
+        known.add(key)
+        _log.warning("%s cannot be set here (%s); going on without it", key, condition_of(refusal))
+        return False
+    return True
+
+
+_REFUSED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 _NOT_CHANGEABLE = frozenset({"CONFIG_NOT_AVAILABLE", "CANNOT_MODIFY_CONFIG", "CANNOT_MODIFY_STATIC_CONFIG"})
+_NOT_KEPT = frozenset({"NOT_SUPPORTED_WITH_SERVERLESS"})
 
 
 @contextmanager
 def kept(rows: DataFrame) -> Iterator[DataFrame]:
     """The rows are computed once for several writes inside the block. Serverless compute refuses to keep any; there
     they are computed for each write."""
-    if os.environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client."):
+    with kept_if_possible(rows):
         yield rows
-        return
-    held = rows.persist()
+
+
+@contextmanager
+def kept_if_possible(rows: DataFrame) -> Iterator[bool]:
+    """As `kept`; whether they are."""
+    held = _is_kept(rows)
     try:
         yield held
     finally:
-        held.unpersist()
+        if held:
+            rows.unpersist()
+
+
+def _is_kept(rows: DataFrame) -> bool:
+    """Asked by trying: the worker of a foreachBatch function has no variable that says where it runs."""
+    from pyspark.errors import PySparkException
+
+    try:
+        rows.persist()
+    except PySparkException as refusal:
+        if not is_condition(refusal, _NOT_KEPT):
+            raise
+        return False
+    return True
 
 
 def _refuse_two_sparks() -> None:

@@ -150,8 +150,8 @@ def test_a_foreign_table_is_refused_and_left_as_it_is(spark: Any, environment: E
 
 
 def test_transaction_settings_are_gone_after_a_merge_and_after_a_failed_one(spark: Any) -> None:
-    from surestart.sinks.delta_merge import transaction
     from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
+    from surestart.sinks.transaction import transaction
 
     seen = []
 

@@ -16,7 +16,7 @@ from surestart.deltalog import read_history
 from surestart.environment import Table
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_merge import transaction
+from surestart.sinks.transaction import transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

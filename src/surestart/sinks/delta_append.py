@@ -15,6 +15,7 @@ from surestart.sinks.identity import commit_note, read_query_id
 from surestart.sinks.receipts import has_receipts
 from surestart.sinks.same_identity import same_identity
 from surestart.sinks.skipped_batch import SkippedBatch
+from surestart.sinks.transaction import append_with_pair
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -71,16 +72,7 @@ def append_once(
     # a run: where this batch is new to the table, those after it are.
     asked = batch_id == context.first_new_batch and not has_receipts(table.path)
     before = read_version(spark, table) if asked else -1
-    writer = (
-        rows.write.format("delta")
-        .mode("append")
-        .option("txnAppId", f"{query_id}:{step}" if step else query_id)
-        .option("txnVersion", str(batch_id))
-        .option("userMetadata", commit_note(context.query, query_id, batch_id, context.stage, step))
-    )
-    if table.path:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    note = commit_note(context.query, query_id, batch_id, context.stage, step)
+    append_with_pair(rows, table, f"{query_id}:{step}" if step else query_id, batch_id, note)
     if asked and step not in read_new_steps(spark, table, query_id, batch_id, since=before):
         raise SkippedBatch(context.query, batch_id, table.label)

@@ -15,8 +15,6 @@ in any case: left behind, they make Delta drop the session's next, unrelated wri
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,9 +24,10 @@ from surestart.failpoints import reach
 from surestart.session import applied
 from surestart.settings import MERGE, pairs
 from surestart.sinks.delta_table import create_or_check_table
-from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA, commit_note, read_query_id
+from surestart.sinks.identity import commit_note, read_query_id
 from surestart.sinks.same_identity import same_identity, what_replaced
 from surestart.sinks.skipped_batch import SkippedBatch
+from surestart.sinks.transaction import transaction
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -249,19 +248,6 @@ def _or_null(name: str, within: str, nulls: int) -> str:
     parts = [within] if within else []
     parts += [f"t.`{name}` IS NULL"] if nulls else []
     return f"({' OR '.join(parts)})" if len(parts) > 1 else "".join(parts)
-
-
-@contextmanager
-def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> Iterator[None]:
-    """Inside the block the session's next Delta command carries this pair and note."""
-    settings = {TXN_APP_ID: app_id, TXN_VERSION: str(version), USER_METADATA: note}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key in settings:
-            spark.conf.unset(key)
 
 
 def _columns(side: str, names: tuple[str, ...]) -> str:
