@@ -126,6 +126,11 @@ class Environment:
                 "VACUUM of a table deletes files it does not know, checkpoint files included.",
             )
 
+    @property
+    def in_one_folder(self) -> bool:
+        """Tables and checkpoints lie in one root folder, so that whoever moves or copies it has moved both."""
+        return bool(self.root) and self.checkpoint_root == f"{self.root}/checkpoints"
+
     def table(self, name: str) -> Table:
         if not _IDENTIFIER.fullmatch(name):
             raise UsageError(

@@ -71,7 +71,7 @@ def answers(runs: Any, checkpoint: Any) -> list[Any]:
     own = [run for run in runs if (run.query, run.environment) == (QUERY, "prod")]
     commands = Commands("s", "prod")
     sinks = {"t": SinkEvidence("t", has_rows=True, transactions={IDS[0]: Transaction(3)})}
-    found = find_history(DECLARED, "prod", PLACE, checkpoint, sinks, runs, commands)
+    found = find_history(DECLARED, "prod", PLACE, checkpoint, sinks, runs, commands, in_one_folder=False)
     try:
         mine = RunRecord("mine", query=QUERY, environment="prod")
         owner = refuse_live_owner(mine, runs, (), commands).taken_over

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,8 +57,34 @@ def test_another_host_is_asked_through_its_job() -> None:
     assert judged(run, state="RUNNING") is Life.ALIVE
     assert judged(run, state="TERMINATED") is Life.DEAD
     assert judged(run) is Life.UNKNOWN
-    # A retry within one job run, whose state would be that of the retry itself.
-    assert judged(run, state="RUNNING", own_job_run="7") is Life.DEAD
+
+
+@pytest.mark.parametrize(
+    ("attempt", "own", "life"),
+    [
+        ("raw_ingest/1", "raw_ingest/2", Life.DEAD),
+        ("raw_ingest/9", "raw_ingest/10", Life.DEAD),
+        ("a/b/1", "a/b/2", Life.DEAD),
+        # The same attempt, a later one, another task of the same run: nothing says that it is over.
+        ("raw_ingest/2", "raw_ingest/2", Life.UNKNOWN),
+        ("raw_ingest/3", "raw_ingest/2", Life.UNKNOWN),
+        ("other/1", "raw_ingest/2", Life.UNKNOWN),
+        # A run that was not told which attempt it is.
+        ("", "raw_ingest/2", Life.UNKNOWN),
+        ("raw_ingest/1", "", Life.UNKNOWN),
+        ("", "", Life.UNKNOWN),
+        ("/1", "/2", Life.UNKNOWN),
+        ("raw_ingest/", "raw_ingest/2", Life.UNKNOWN),
+        ("raw_ingest/one", "raw_ingest/2", Life.UNKNOWN),
+    ],
+)
+def test_a_retry_follows_the_attempt_before_it_and_nobody_else(attempt: str, own: str, life: Life) -> None:
+    """The job run is RUNNING, and that is the retry itself."""
+    run, asking = other(job_run="7", job_attempt=attempt), other(job_run="7", job_attempt=own)
+    assert judged(run, state="RUNNING", asking=asking) is life
+    # Of another run's attempts its own state tells.
+    assert judged(run, state="RUNNING", asking=other(job_run="8", job_attempt=own)) is Life.ALIVE
+    assert judged(run, state="TERMINATED", asking=other(job_run="8", job_attempt=own)) is Life.DEAD
 
 
 @pytest.mark.parametrize("silence", [GRACE + 60_000, 10 * GRACE, 30 * 24 * 3_600_000])
@@ -107,9 +134,12 @@ def test_a_claim_by_row_is_refused_followed_or_asked_about() -> None:
     with pytest.raises(CannotTell) as asked:
         refuse_live_owner(RunRecord(run_id="mine", query="q", environment="prod"), [other(started_at=now)], (), remedy)
     assert asked.value.next.endswith("the same command again, with --accept OWNER_UNKNOWN")
-    own_retry = RunRecord(run_id="mine", query="q", environment="prod", job_run="7")
-    followed = refuse_live_owner(own_retry, [other(started_at=now, job_run="7")], (), Commands("q", "prod"))
-    assert "an earlier attempt of this same job run 7" in followed.taken_over
+    own_retry = RunRecord(run_id="mine", query="q", environment="prod", job_run="7", job_attempt="raw_ingest/2")
+    killed = other(started_at=now, job_run="7", job_attempt="raw_ingest/1")
+    followed = refuse_live_owner(own_retry, [killed], (), Commands("q", "prod"))
+    assert "it was attempt raw_ingest/1 of this same job run 7" in followed.taken_over
+    with pytest.raises(CannotTell, match="an earlier attempt of this same job run 7 is not known"):
+        refuse_live_owner(own_retry, [replace(killed, job_attempt="other_task/1")], (), Commands("q", "prod"))
     # Another environment's run of the same name is not this one's owner.
     assert owner_of([other(environment="dev", started_at=now)]).taken_over == ""
 

@@ -129,6 +129,22 @@ def test_a_path_that_changes_is_refused(spark: Any, stood: Environment) -> None:
     assert "never comes back" in error.meaning
 
 
+def test_a_registered_checkpoint_is_not_exchanged_for_another_by_a_setting(spark: Any, stood: Environment) -> None:
+    """As `bundle run JOB -- … --set=checkpoint_root=…` would, with a copy that has batches and the same identity."""
+    other = replace(stood, checkpoint_root=f"{stood.root}/elsewhere")
+    shutil.copytree(stood.checkpoint_root, other.checkpoint_root)
+    error = refusal(spark, other)
+    assert (error.code, error.exit_code) == ("CHECKPOINT_PATH_CHANGED", EXIT_CANNOT_TELL)
+    assert str(checkpoint_of(stood).resolve()) in error.what
+    assert "--accept CHECKPOINT_PATH_CHANGED" in error.next
+    # Moved for good: said once, and registered from then on.
+    land(other, 20)
+    run_stage(spark, other, RAW, accept=("CHECKPOINT_PATH_CHANGED",))
+    land(other, 20)
+    assert run_stage(spark, other, RAW).rows == 20
+    assert refusal(spark, stood).code != ""
+
+
 def test_another_query_at_the_same_folder_is_refused_through_a_link(spark: Any, stood: Environment) -> None:
     link = Path(stood.root) / "link"
     link.symlink_to(stood.checkpoint_root)

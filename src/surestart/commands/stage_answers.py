@@ -73,5 +73,6 @@ def _ask(
         diagnosis.evidence.sinks,
         runs,
         Commands(stage.name, environment.name, options),
+        in_one_folder=environment.in_one_folder,
     )
     return diagnosis.with_findings(found)

@@ -41,6 +41,7 @@ def describe_run(spark: SparkSession, environment: Environment, stage: Stage) ->
         process_started=facts.process_started,
         job_run=facts.job_run,
         job_url=facts.job_url,
+        job_attempt=facts.job_attempt,
         started_at=now_ms(),
     )
 

@@ -65,7 +65,7 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
         if content.record is not None:
             # Nobody on this host has the lock; a driver on another host might, if its file system does not share locks.
             beat = claim.silent_for() if content.beats else None
-            state = judge_run(content.record, own_job_run=record.job_run, silent_for=beat)
+            state = judge_run(content.record, asking=record, silent_for=beat)
             record = _follow(content.record, state, record, accept, commands, lock_is_free=True)
     except BaseException:
         claim.release(clear=False)
@@ -94,7 +94,7 @@ def refuse_live_owner(
     last = max(own, key=lambda run: (run.epoch or 0, run.started_at), default=None)
     if last is None or last.outcome:
         return record
-    return _follow(last, judge_run(last, own_job_run=record.job_run), record, accept, commands)
+    return _follow(last, judge_run(last, asking=record), record, accept, commands)
 
 
 def claim_or_refuse(
@@ -197,14 +197,14 @@ def _where(run: RunRecord) -> str:
     return f"process {run.pid} on {run.host}" if run.host else "where it was started"
 
 
-def judge_run(run: RunRecord, *, own_job_run: str = "", silent_for: int | None = None) -> OwnerState:
+def judge_run(run: RunRecord, *, asking: RunRecord | None = None, silent_for: int | None = None) -> OwnerState:
     """Whether the process that said this of itself is alive."""
     return judge_owner(
         run,
         now=int(time.time() * 1000),
         last_activity=_last_activity(read_checkpoint(run.checkpoint, entries=1)),
         job_state=read_job_state,
-        own_job_run=own_job_run,
+        asking=asking,
         silent_for=silent_for,
     )
 

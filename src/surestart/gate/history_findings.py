@@ -2,7 +2,7 @@
 
     another query or environment ran at this path      CHECKPOINT_SHARED
     batches were committed here, and it is gone        CHECKPOINT_DELETED      empty sinks: cannot tell, else unsafe
-    the path is another one than at the last run       CHECKPOINT_PATH_CHANGED
+    the path is another one than at the last run       CHECKPOINT_PATH_CHANGED    with batches in it: cannot tell
     the query id is not the one that ran last          CHECKPOINT_SWAPPED      unless no sink remembers the former id
     a remedy has changed any of this since             nothing
 
@@ -30,8 +30,11 @@ def find_history(
     sinks: Mapping[str, SinkEvidence],
     runs: Sequence[RunRecord],
     commands: Commands,
+    *,
+    in_one_folder: bool,
 ) -> tuple[Finding, ...]:
-    """runs: of the whole registry, oldest first; place: the checkpoint's canonical path."""
+    """runs: of the whole registry, oldest first; place: the checkpoint's canonical path. in_one_folder:
+    Environment.in_one_folder, whose checkpoint has another path once all of it was moved."""
     others = [
         run for run in runs if run.place == place and (run.query, run.environment) != (declaration.query, environment)
     ]
@@ -47,6 +50,8 @@ def find_history(
     last = ran[-1]
     if last.place != place and checkpoint.latest_planned is None:
         found.append(_moved(place, ran, commands))
+    elif last.place != place and not in_one_folder:
+        found.append(_elsewhere(place, last, checkpoint, commands))
     elif checkpoint.latest_planned is None and any(run.last_batch is not None for run in ran):
         found.append(_deleted(declaration, checkpoint, sinks, ran, commands))
     if checkpoint.query_id is not None and checkpoint.query_id != last.query_id:
@@ -94,6 +99,19 @@ def _moved(place: str, ran: Sequence[RunRecord], commands: Commands) -> Finding:
         "written again.",
         commands.plan("reset"),
         "put a date, a run id or a user name into the checkpoint path.",
+    )
+
+
+def _elsewhere(place: str, last: RunRecord, checkpoint: Checkpoint, commands: Commands) -> Finding:
+    return Finding(
+        "CHECKPOINT_PATH_CHANGED",
+        Severity.CANNOT_TELL,
+        f"the checkpoint would be {place}, which stands at batch {checkpoint.latest_planned}; the registered one is "
+        f"{last.place}, where the last run got to batch {'?' if last.last_batch is None else last.last_batch}",
+        "A query has one checkpoint, the one that its last run used. Whether this is the same one, moved for good, or a "
+        "copy beside it, only whoever put it there knows: two of them that take turns lose rows or double them.",
+        commands.accept("CHECKPOINT_PATH_CHANGED"),
+        "accept it for a single run: the next one, at the registered place, would be refused in turn.",
     )
 
 

@@ -79,6 +79,7 @@ def judge_start(
         diagnosis.evidence.sinks,
         runs,
         commands,
+        in_one_folder=environment.in_one_folder,
     )
     return diagnosis, found
 

@@ -48,10 +48,11 @@ def judge_owner(
     now: int,
     last_activity: int | None,
     job_state: Callable[[str], str] | None = None,
-    own_job_run: str = "",
+    asking: RunRecord | None = None,
     silent_for: int | None = None,
 ) -> OwnerState:
-    """last_activity: when the checkpoint last changed, in ms since 1970. own_job_run: of whoever asks.
+    """last_activity: when the checkpoint last changed, in ms since 1970. asking: the run that wants
+    to start, if one does.
     silent_for: milliseconds since the last beat of an owner that promised to beat; None: it did not."""
     boot, _, _ = run.process_started.rpartition("/")
     mine, _, _ = read_process_start_of_self().rpartition("/")
@@ -62,11 +63,12 @@ def judge_owner(
         if is_paused(run.pid):
             return OwnerState(Life.PAUSED, f"process {run.pid} is stopped by a signal", by_process=True)
         return OwnerState(Life.ALIVE, f"process {run.pid} is running", by_process=True)
+    # The state of one's own job run is one's own, and says nothing of who else is in it.
+    same_run = asking is not None and run.job_run == asking.job_run
     if run.job_run:
-        if run.job_run == own_job_run:
-            # The run's state would be that of whoever asks: Databricks retries a task once its former attempt is over.
-            return OwnerState(Life.DEAD, f"it was an earlier attempt of this same job run {run.job_run}")
-        if job_state is not None and (state := job_state(run.job_run)):
+        if asking is not None and same_run and is_former_attempt(run.job_attempt, asking.job_attempt):
+            return OwnerState(Life.DEAD, f"it was attempt {run.job_attempt} of this same job run {run.job_run}")
+        if job_state is not None and not same_run and (state := job_state(run.job_run)):
             over = state in _OVER
             return OwnerState(Life.DEAD if over else Life.ALIVE, f"job run {run.job_run} is {state}")
     elif here and boot.partition("/")[0] != mine.partition("/")[0]:
@@ -76,8 +78,19 @@ def judge_owner(
         return OwnerState(Life.DEAD, f"its claim is not locked, and it has not touched it for {span_text(silent_for)}")
     seen = max(run.started_at, last_activity or 0)
     asked = f"job run {run.job_run} cannot be asked" if run.job_run else f"{run.host or 'its host'} is not this one"
+    if run.job_run and same_run:
+        asked = f"that it was an earlier attempt of this same job run {run.job_run} is not known"
     silence = f"{time_text(seen)}, {span_text(max(now - seen, 0))} ago"
     return OwnerState(Life.UNKNOWN, f"nothing was heard of it since {silence}, and {asked}")
+
+
+def is_former_attempt(attempt: str, own: str) -> bool:
+    """Both are `task/count` of one job run, and the task was started again since: Databricks retries or repairs a task
+    once its former attempt is over. False where either is not known, and for two tasks of one run, which may both be
+    alive."""
+    (task, _, count), (own_task, _, own_count) = attempt.rpartition("/"), own.rpartition("/")
+    counted = count.isdecimal() and own_count.isdecimal()
+    return bool(task) and task == own_task and counted and int(count) < int(own_count)
 
 
 def read_process_start_of_self() -> str:

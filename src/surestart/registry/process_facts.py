@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-JOB_RUN, JOB_URL, GIT_COMMIT = "SURESTART_JOB_RUN_ID", "SURESTART_JOB_RUN_URL", "SURESTART_GIT_COMMIT"
+JOB_RUN, JOB_URL, JOB_ATTEMPT = "SURESTART_JOB_RUN_ID", "SURESTART_JOB_RUN_URL", "SURESTART_JOB_ATTEMPT"
+GIT_COMMIT = "SURESTART_GIT_COMMIT"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class ProcessFacts:
     process_started: str
     job_run: str
     job_url: str
+    job_attempt: str
 
 
 def read_process_facts(environ: Mapping[str, str] | None = None) -> ProcessFacts:
@@ -39,6 +41,7 @@ def read_process_facts(environ: Mapping[str, str] | None = None) -> ProcessFacts
         process_started=read_process_start(os.getpid()),
         job_run=variables.get(JOB_RUN, ""),
         job_url=variables.get(JOB_URL, ""),
+        job_attempt=variables.get(JOB_ATTEMPT, ""),
     )
 
 

@@ -22,7 +22,8 @@ FINISHED, FAILED, STOPPED, DIED = "finished", "failed", "stopped", "died"
 @dataclass(frozen=True)
 class RunRecord:
     """place: the checkpoint path in its canonical form. sinks, sources: target to table or topic id. outcome "": not
-    ended as far as is known. taken_over: the run whose place this one took, as a sentence. metrics: one entry per
+    ended as far as is known. job_attempt: the task of the job run and how often it was started, `raw_ingest/2`.
+    taken_over: the run whose place this one took, as a sentence. metrics: one entry per
     batch, the newest of them; in the table's column only, not in the commit's note."""
 
     run_id: str
@@ -47,6 +48,7 @@ class RunRecord:
     process_started: str = ""
     job_run: str = ""
     job_url: str = ""
+    job_attempt: str = ""
     started_at: int = 0
     ended_at: int | None = None
     outcome: str = ""
