@@ -55,6 +55,8 @@ SETTINGS = {
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
     "topic": "Kafka topic, when source is kafka",
     "secret_scope": "name of the Databricks secret scope with the Kafka credentials, when source is kafka",
+    "service_credential": "name of the Unity Catalog service credential that logs in to Kafka, on Databricks "
+    "only; takes the place of a secret scope",
     "mirror": "true: show the progress in Kafka as the group <env>.<query>.mirror (default false)",
     "format": "json, confluent (Avro with a schema id in front) or avro (one fixed schema) (default json)",
     "registry": "URL of a schema registry, or a folder of <id>.avsc files, when format is confluent",
@@ -234,7 +236,9 @@ def _kafka(settings: Mapping[str, str]) -> KafkaSource:
         topic=settings.get("topic") or "sensor",
         starting_offsets=settings.get("starting_offsets") or "earliest",
         max_offsets_per_trigger=_number(settings, "max_offsets_per_trigger", 500_000),
-        security=SecretPlace(scope=settings.get("secret_scope", "")),
+        security=SecretPlace(
+            scope=settings.get("secret_scope", ""), service_credential=settings.get("service_credential", "")
+        ),
         mirror=settings.get("mirror", "").lower() == "true",
     )
 

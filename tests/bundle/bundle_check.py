@@ -17,7 +17,7 @@ from job_checks import JOB_CHECKS, walk
 from storage_checks import STORAGE_CHECKS, shared_checkpoints
 
 _KINDS = {"jobs": "job", "schemas": "schema", "volumes": "volume"}
-_SECRET_NAME = re.compile(r"password|passwd|token|api_?key|credential|secret(?!_scope)", re.I)
+_SECRET_NAME = re.compile(r"password|passwd|token|api_?key|(?<!service_)credential|secret(?!_scope)", re.I)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _default_target(bundle: Bundle) -> Found:
         yield "targets", f"default is {defaults}; a bare `bundle deploy` has to be the harmless one, dev"
     for name, target in targets.items():
         mode = (target or {}).get("mode")
-        if mode != ("development" if name == "dev" else "production"):
+        if mode != ("development" if name.partition("_")[0] == "dev" else "production"):
             yield name, f"has mode {mode}"
 
 

@@ -49,8 +49,10 @@ def _task_references(bundle: Bundle, target: Target) -> Found:
             "environment_key": {entry.get("environment_key") for entry in job.get("environments") or []},
             "job_cluster_key": {entry.get("job_cluster_key") for entry in job.get("job_clusters") or []},
         }
-        if len(set(names)) != len(names):
-            yield key, f"task keys repeat: {names}"
+        # As the file has them: a target's override merges tasks of one key into one.
+        written = bundle.files[target.origins[("jobs", key)]]["resources"]["jobs"][key].get("tasks") or []
+        if len({task.get("task_key") for task in written}) != len(written):
+            yield key, f"task keys repeat: {[task.get('task_key') for task in written]}"
         for task in tasks:
             for dependency in task.get("depends_on") or []:
                 if dependency.get("task_key") not in names:
@@ -94,8 +96,55 @@ def _wheel(bundle: Bundle, target: Target) -> Found:
                 yield where, f"entry_point {wheel.get('entry_point')!r} is not in pyproject's scripts"
             shipped = (specs.get(task.get("environment_key")) or {}).get("dependencies") or []
             shipped += [library["whl"] for library in task.get("libraries") or [] if "whl" in library]
-            if not builds or "../dist/*.whl" not in shipped:
-                yield where, "the wheel is not built by `uv build --wheel` and shipped from ../dist/*.whl"
+            if not builds or not WHEEL & set(shipped):
+                yield where, "the wheel is not built by `uv build --wheel` and shipped from dist/*.whl"
+
+
+# As a file below resources/ says it, and as the main file does: paths are relative to the file.
+WHEEL = {"../dist/*.whl", "./dist/*.whl"}
+RUN_FACTS = (
+    "--job-run-id={{job.run_id}}",
+    "--job-run-url={{workspace.url}}/jobs/{{job.id}}/runs/{{job.run_id}}",
+    "--job-attempt={{task.name}}/{{task.execution_count}}",
+)
+
+
+def _compute(bundle: Bundle, target: Target) -> Found:
+    """Each task has one kind of compute, and a job cluster a node type and a line of Spark that surestart knows."""
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            kinds = [name for name in ("environment_key", "job_cluster_key") if task.get(name)]
+            if len(kinds) > 1 or (not kinds and task.get("python_wheel_task")):
+                yield f"{key}.{task['task_key']}", f"is computed by {' and '.join(kinds) or 'nothing'}"
+        for entry in job.get("job_clusters") or []:
+            cluster, where = entry.get("new_cluster") or {}, f"{key}.{entry.get('job_cluster_key')}"
+            if not cluster.get("node_type_id"):
+                yield where, "has no node_type_id"
+            if find_line(str(cluster.get("spark_version"))) is None:
+                yield where, f"spark_version {cluster.get('spark_version')!r} is of no known line of Spark"
+
+
+def _run_facts(bundle: Bundle, target: Target) -> Found:
+    """A retry that is not told which attempt it is takes the claim of the one that died for that of a live run."""
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            parameters = (task.get("python_wheel_task") or {}).get("parameters") or []
+            missing = [fact for fact in RUN_FACTS if fact not in parameters]
+            if parameters[:1] == ["run"] and missing:
+                yield f"{key}.{task['task_key']}", f"is not given {', '.join(missing)}"
+
+
+def _kafka_login(bundle: Bundle, target: Target) -> Found:
+    """surestart reads no Kafka with passwords where plans cannot be hidden, and on serverless they cannot."""
+    for key, job in target.jobs.items():
+        for task in job.get("tasks") or []:
+            given = settings_of(task, job)
+            scope = given.get("secret_scope") and not given.get("service_credential")
+            if given.get("source") == "kafka" and scope and not task.get("job_cluster_key"):
+                yield (
+                    f"{key}.{task['task_key']}",
+                    "logs in to Kafka by a secret scope on serverless: name a service credential, or use a job cluster",
+                )
 
 
 def _trigger(bundle: Bundle, target: Target) -> Found:
@@ -215,7 +264,11 @@ def _notebook_environment(bundle: Bundle, target: Target) -> Found:
             where = f"{key}.{task['task_key']}"
             if task.get("environment_key") is not None:
                 yield where, "has an environment_key, which some workspaces refuse on a notebook task"
-            if "--editable .." not in read_dependencies(file):
+            if task.get("job_cluster_key"):
+                libraries = {library.get("whl") for library in task.get("libraries") or []}
+                if not WHEEL & libraries:
+                    yield where, f"{file.name} is not given the wheel: on a cluster its own environment does not count"
+            elif "--editable .." not in read_dependencies(file):
                 yield where, f"{file.name} does not carry the deployed project in its environment"
 
 
@@ -258,6 +311,9 @@ JOB_CHECKS: dict[str, Callable[[Bundle, Target], Found]] = {
     "one-run-at-a-time": _one_run_at_a_time,
     "missing-file": _paths,
     "wheel": _wheel,
+    "compute": _compute,
+    "run-facts": _run_facts,
+    "kafka-login": _kafka_login,
     "trigger": _trigger,
     "alarm": _alarms,
     "secret": _secrets,

@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from bundle_check import check_bundle
-from bundle_files import read_bundle, resolve_target
+from bundle_files import MAIN, read_bundle, resolve_target
 from checkpoints import read_claims, settings_of
 
 from sensor_pipeline.stages import PIPELINE
@@ -17,13 +17,13 @@ from surestart.cli import build_parser
 from surestart.commands.arguments import choose_stages, read_environment
 from surestart.environment import environment_from_settings
 from surestart.job import split_job_options
-from surestart.registry.process_facts import JOB_RUN, JOB_URL
+from surestart.registry.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.remedies.plan import REMEDIES
 from surestart.remedy_notebook import MODES
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)
-TARGETS = ("dev", "staging", "prod")
+TARGETS = ("dev", "dev_cluster", "staging", "prod")
 
 
 def stage_jobs(target):
@@ -42,6 +42,7 @@ def test_the_bundle_has_no_fault_in_any_target():
     ("target", "root"),
     [
         ("dev", "/Volumes/main/dev_alice_sensor/checkpoints"),
+        ("dev_cluster", "/Volumes/main/dev_alice_sensor_cluster/checkpoints"),
         ("staging", "/Volumes/main/sensor_staging/checkpoints"),
         ("prod", "/Volumes/main/sensor/checkpoints"),
     ],
@@ -79,13 +80,32 @@ def test_every_job_tells_which_run_it_is_and_logs_for_machines(target):
                 word.replace("{{job.run_id}}", "4711")
                 .replace("{{job.id}}", "12")
                 .replace("{{workspace.url}}", "https://adb-1.example.net")
+                .replace("{{task.name}}", task["task_key"])
+                .replace("{{task.execution_count}}", "2")
                 for word in task["python_wheel_task"]["parameters"]
             ]
             arguments, facts = split_job_options(passed)
 
-            assert facts == {JOB_RUN: "4711", JOB_URL: "https://adb-1.example.net/jobs/12/runs/4711"}, key
+            url, attempt = "https://adb-1.example.net/jobs/12/runs/4711", f"{task['task_key']}/2"
+            assert facts == {JOB_RUN: "4711", JOB_URL: url, JOB_ATTEMPT: attempt}, key
             assert build_parser("run").parse_args(arguments).log == "json", key
             assert not [word for word in passed if "{{" in word], key
+
+
+def test_one_target_computes_on_job_clusters_and_each_other_one_may():
+    """What `dev_cluster` says, in place of what prod says: one word of databricks.yml."""
+
+    def move(files):
+        prod, cluster = (files[MAIN]["targets"][name] for name in ("prod", "dev_cluster"))
+        prod["resources"]["jobs"] = cluster["resources"]["jobs"]
+
+    moved = BUNDLE.changed(move)
+    assert [str(fault) for fault in check_bundle(moved)] == []
+    for bundle, target in ((BUNDLE, "dev_cluster"), (moved, "prod")):
+        for key, job in resolve_target(bundle, target).jobs.items():
+            (task,), (cluster,) = job["tasks"], job["job_clusters"]
+            assert (task["job_cluster_key"], "environment_key" in task) == (cluster["job_cluster_key"], False), key
+            assert cluster["new_cluster"]["node_type_id"], key
 
 
 def test_schedules_are_paused_in_dev_and_active_elsewhere():
@@ -93,7 +113,7 @@ def test_schedules_are_paused_in_dev_and_active_elsewhere():
         target: {job["schedule"].get("pause_status") for job in stage_jobs(target).values()} for target in TARGETS
     }
 
-    assert paused == {"dev": {"PAUSED"}, "staging": {None}, "prod": {None}}
+    assert paused == {"dev": {"PAUSED"}, "dev_cluster": {"PAUSED"}, "staging": {None}, "prod": {None}}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -112,7 +132,7 @@ def test_the_job_for_remedies_starts_by_hand_and_is_given_what_the_stages_are_gi
     for key, job in stage_jobs(target).items():
         own = settings_of(job["tasks"][0], job)
         # What only a wheel task takes; a notebook has it from the schema.
-        for name in ("job-run-id", "job-run-url", "log"):
+        for name in ("job-run-id", "job-run-url", "job-attempt", "log"):
             own.pop(name)
         assert own.pop("checkpoint_root") == here.checkpoint_root, key
         assert own.pop("landing", here.landing) == here.landing, key
@@ -122,7 +142,17 @@ def test_the_job_for_remedies_starts_by_hand_and_is_given_what_the_stages_are_gi
 # Nothing is simulated on Databricks.
 LOCAL_ONLY = {"readings"}
 # What a wheel task is given and a notebook has from its catalog and schema.
-PLACE = {"environment", "catalog", "schema", "checkpoint_root", "landing", "job-run-id", "job-run-url", "log"}
+PLACE = {
+    "environment",
+    "catalog",
+    "schema",
+    "checkpoint_root",
+    "landing",
+    "job-run-id",
+    "job-run-url",
+    "job-attempt",
+    "log",
+}
 NOTEBOOKS = {
     "sensor_raw_ingest": "01_raw_ingest.ipynb",
     "sensor_deserialize": "02_deserialize.ipynb",

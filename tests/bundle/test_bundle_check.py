@@ -67,7 +67,8 @@ BROKEN = [
         kafka_password={"description": "x", "default": ""}), "secret"),
     ("target-mode", "prod by default", lambda f: f[MAIN]["targets"]["prod"].update(default=True), "default is"),
     ("target-mode", "prod without mode", lambda f: f[MAIN]["targets"]["prod"].pop("mode"), "mode None"),
-    ("shared-checkpoint", "two targets", lambda f: f[MAIN]["targets"]["staging"].pop("variables"), "checkpoint of"),
+    ("shared-checkpoint", "two targets", lambda f: f[MAIN]["targets"]["staging"][
+        "variables"].pop("schema"), "checkpoint of"),
     ("shared-checkpoint", "two jobs", lambda f: parameters(f, GOLD).__setitem__(1, "raw-ingest"), "checkpoint of"),
     ("shared-checkpoint", "a notebook and a job", lambda f: job(f, GOLD).update(tasks=[notebook_job(base_parameters={
         "environment": "${bundle.target}", "catalog": "main", "schema": "${resources.schemas.sensor.name}",
@@ -99,6 +100,21 @@ BROKEN = [
     ("wheel", "entry point", lambda f: task(f)["python_wheel_task"].update(entry_point="main"), "entry_point"),
     ("wheel", "not shipped", lambda f: job(f)["environments"][0]["spec"].pop("dependencies"), "shipped"),
     ("wheel", "not built", lambda f: f[MAIN].pop("artifacts"), "not built"),
+    ("compute", "two kinds", lambda f: task(f).update(environment_key="surestart"), "and job_cluster_key"),
+    ("compute", "none", lambda f: f[MAIN]["targets"]["prod"]["resources"].pop("jobs"), "nothing"),
+    ("compute", "no node type", lambda f: f[MAIN]["variables"]["cluster_node_type"].update(default=""), "node_type_id"),
+    ("compute", "an unknown runtime", lambda f: f[MAIN]["variables"]["cluster_runtime"].update(
+        default="99.9.x-scala3"), "99.9"),
+    ("compute", "a runtime older than 3.5", lambda f: f[MAIN]["variables"]["cluster_runtime"].update(
+        default="12.2.x-scala2.12"), "12.2"),
+    ("run-facts", "no attempt", lambda f: parameters(f).remove(
+        "--job-attempt={{task.name}}/{{task.execution_count}}"), "job-attempt"),
+    ("run-facts", "another reference", lambda f: parameters(f, GOLD).__setitem__(
+        3, "--job-run-id={{task.run_id}}"), "job.run_id"),
+    ("kafka-login", "a secret scope", lambda f: f[MAIN]["targets"]["prod"]["variables"].update(
+        source="kafka", kafka_bootstrap="b:9092", kafka_topic="t", kafka_secret_scope="s"), "service credential"),
+    ("notebook-environment", "no wheel on a cluster", lambda f: f[MAIN]["targets"]["dev_cluster"]["resources"]["jobs"][
+        "sensor_reset"]["tasks"][0].pop("libraries"), "not given the wheel"),
     ("trigger", "processing time", lambda f: parameters(f).append("--trigger=processingTime=10s"), "availableNow"),
     ("trigger", "in two words", lambda f: parameters(f).extend(["--trigger", "10s"]), "availableNow"),
     ("alarm", "fixed address", lambda f: job(f)["email_notifications"].update(on_failure=["me@x.org"]), "variable"),
@@ -125,8 +141,8 @@ BROKEN = [
     ("who-runs", "somebody by name", lambda f: f[MAIN]["targets"]["prod"].update(
         run_as={"user_name": "alice@example.com"}), "service principal"),
     ("who-runs", "nobody may manage", lambda f: f[MAIN]["targets"]["prod"].pop("permissions"), "no group"),
-    ("who-runs", "may not write", lambda f: f[MAIN]["targets"]["prod"].pop("resources"), "not granted"),
-    ("who-runs", "may not write checkpoints", lambda f: f[MAIN]["targets"]["staging"].update(resources={}),
+    ("who-runs", "may not write", lambda f: f[MAIN]["targets"]["prod"]["resources"].pop("schemas"), "not granted"),
+    ("who-runs", "may not write checkpoints", lambda f: f[MAIN]["targets"]["staging"]["resources"].pop("volumes"),
         "volumes.checkpoints"),
     ("who-runs", "one for all in dev", lambda f: f[MAIN]["targets"]["dev"].update(
         run_as={"service_principal_name": "x"}), "own copy"),
@@ -149,7 +165,8 @@ BROKEN = [
     ("checkpoint-path", "relative", lambda f: set_parameter(f, "checkpoint_root", "checkpoints"), "relative"),
     ("checkpoint-path", "not shown", lambda f: job(f).update(description="ingest"), "does not show"),
     ("checkpoint-path", "unknown environment", lambda f: f[MAIN]["targets"].update(
-        test={"mode": "production", "workspace": {"root_path": "/Workspace/x"}}), "environment 'test'"),
+        test={"mode": "production", "variables": {"environment": "test"}, "workspace": {"root_path": "/Workspace/x"}}),
+        "environment 'test'"),
     ("same-for-everyone", "root path", lambda f: f[MAIN]["targets"]["prod"]["workspace"].update(
         root_path="/Workspace/Users/${workspace.current_user.userName}/x"), "two copies"),
     ("same-for-everyone", "no root path", lambda f: f[MAIN]["targets"]["prod"].pop("workspace"), "two copies"),
@@ -160,7 +177,7 @@ BROKEN = [
     ("storage", "schema by name", lambda f: volume(f).update(schema_name="${var.schema}"), "not a reference"),
     ("storage", "tables elsewhere", lambda f: set_parameter(f, "schema", "${var.schema}"), "not the schema"),
     ("source", "unknown", lambda f: f[MAIN]["variables"]["source"].update(default="kinesis"), "'kinesis'"),
-    ("source", "no broker", lambda f: f[MAIN]["targets"]["prod"].update(variables={"source": "kafka"}), "bootstrap"),
+    ("source", "no broker", lambda f: f[MAIN]["targets"]["prod"]["variables"].update(source="kafka"), "bootstrap"),
 ]  # fmt: skip
 
 
@@ -185,8 +202,12 @@ def test_breaking_a_copy_leaves_the_bundle_as_it_was():
 
 def test_kafka_with_broker_and_topic_is_no_fault():
     kafka = {"source": "kafka", "kafka_bootstrap": "broker:9092", "kafka_topic": "readings"}
+    # The scope is the registry's then.
+    login = {"kafka_secret_scope": "sensor", "kafka_service_credential": "kafka-prod"}
 
-    assert check_bundle(BUNDLE.changed(lambda files: files[MAIN]["targets"]["prod"].update(variables=kafka))) == ()
+    assert check_bundle(BUNDLE.changed(lambda files: files[MAIN]["targets"]["prod"]["variables"].update(kafka))) == ()
+    both = {**kafka, **login}
+    assert check_bundle(BUNDLE.changed(lambda files: files[MAIN]["targets"]["prod"]["variables"].update(both))) == ()
 
 
 def test_a_job_that_runs_no_stage_owns_no_checkpoint_and_needs_no_schedule():
@@ -207,7 +228,7 @@ def test_a_target_overrides_a_task_by_its_key():
 
     (only,) = target.jobs["sensor_raw_ingest"]["tasks"]
     assert only["max_retries"] == 7
-    assert only["environment_key"] == "surestart"
+    assert only["python_wheel_task"]["entry_point"] == "surestart-job"
 
 
 def test_a_key_written_twice_is_refused(tmp_path):

@@ -14,14 +14,24 @@ from pathlib import Path
 import pytest
 from kafka_client import CANARY, KafkaClient, payloads, raw_stage
 
+from sensor_pipeline.stages import build_stages
+from surestart.cli import build_parser
+from surestart.commands.plan import make_plan
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
+from surestart.remedies.chain import read_chain
 from surestart.runner import StageFailed, processing_time, run_stages, run_ungated
 from surestart.session import applied
 from surestart.sources import kafka_security
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_evidence import read_kafka_evidence
-from surestart.sources.kafka_security import SecretPlace, Secrets, client_settings, kafka_options
+from surestart.sources.kafka_security import (
+    SecretPlace,
+    Secrets,
+    client_settings,
+    credential_options,
+    kafka_options,
+)
 from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
 
 WRONG = "wrong-c4nary;pa55"
@@ -122,6 +132,38 @@ def test_where_plans_cannot_be_hidden_nothing_is_read_with_secrets(spark, enviro
         monkeypatch.delenv(name)
     # Without secrets there is nothing to hide.
     stage.source.read_stream(spark, environment)
+
+
+def test_a_remedy_that_such_a_session_could_not_start_is_not_planned(spark, environment, monkeypatch):
+    """Before anything is asked, paused or cleared."""
+    for name, value in SASL.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(kafka_security, "_PLAN_LENGTH", "spark.sql.warehouse.dir")
+    settings = {"source": "kafka", "bootstrap": "127.0.0.1:1"}
+    arguments = build_parser("plan").parse_args(["plan", "reset", "raw-ingest"])
+    with pytest.raises(Refused) as refused:
+        make_plan(spark, environment, read_chain(environment, build_stages(settings)), arguments, settings)
+    assert refused.value.code == "KafkaPlansNotHidden"
+    assert "service_credential" in refused.value.next
+
+
+def test_a_service_credential_is_passed_by_name_and_takes_the_place_of_every_secret(monkeypatch):
+    """No workspace is at hand: what Spark's source is given, and who else refuses, is all that can be seen."""
+    for name, value in SASL.items():
+        monkeypatch.setenv(name, value)
+    (raw, *_) = build_stages({"source": "kafka", "bootstrap": "b:9092", "service_credential": "kafka-prod"})
+    place = raw.source.security
+    assert credential_options(place, on_databricks=True) == {"databricks.serviceCredential": "kafka-prod"}
+    assert credential_options(SecretPlace(), on_databricks=False) == {}
+    assert (kafka_options(place.read(), on_databricks=True), place.describe()) == ({}, "service credential kafka-prod")
+    with pytest.raises(UsageError, match="known to Databricks only"):
+        credential_options(place, on_databricks=False)
+    with pytest.raises(CannotTell, match="only Spark can log in") as untold:
+        raw.source.read_evidence()
+    assert "--accept KAFKA_OUT_OF_REACH" in untold.value.next
+    with pytest.raises(UsageError) as refused:
+        SecretPlace(service_credential=f"user:{CANARY}")
+    assert CANARY not in str(refused.value)
 
 
 @pytest.mark.chaos

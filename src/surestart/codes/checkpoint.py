@@ -75,9 +75,7 @@ CODES: tuple[Code, ...] = (
     found("LEFTOVERS", "info", "Temporary files of writers that died; Spark passes over them.", RUN),
     found("START_FAILS", "unsafe", "The next start fails for a reason that has no code of its own.", REPLAY),
     found("CHECKPOINT_SHARED", "unsafe", "The folder is the checkpoint of another query or environment.", HISTORY),
-    found(
-        "CHECKPOINT_PATH_CHANGED", "unsafe, cannot tell", "The last run used another folder than this one.", RESET
-    ),
+    found("CHECKPOINT_PATH_CHANGED", "unsafe, cannot tell", "The last run used another folder than this one.", RESET),
     found(
         "CHECKPOINT_DELETED", "unsafe, cannot tell", "A run has committed batches in it, and it is empty now.", RESET
     ),

@@ -176,11 +176,15 @@ def _make_plan(
     from surestart.remedies.plan_replay import From, plan_replay, read_positions, read_time
     from surestart.remedies.plan_reset import plan_reset
     from surestart.remedies.planning import Request
+    from surestart.sources.kafka import KafkaSource
 
     check_options(args)
     name = args.stage.removeprefix(f"{environment.pipeline}-")
     for link in chain.below(name):
         refuse_half_way(environment, link.query, spark, given_options(args))
+        if isinstance(link.stage.source, KafkaSource):
+            # Before the jobs are paused and rows are cleared: the remedy begins a new stream in the end.
+            link.stage.source.refuse_shown_secrets(spark)
     request = Request(
         settings=settings,
         pipeline=args.pipeline or "",

@@ -108,8 +108,8 @@ def _elsewhere(place: str, last: RunRecord, checkpoint: Checkpoint, commands: Co
         Severity.CANNOT_TELL,
         f"the checkpoint would be {place}, which stands at batch {checkpoint.latest_planned}; the registered one is "
         f"{last.place}, where the last run got to batch {'?' if last.last_batch is None else last.last_batch}",
-        "A query has one checkpoint, the one that its last run used. Whether this is the same one, moved for good, or a "
-        "copy beside it, only whoever put it there knows: two of them that take turns lose rows or double them.",
+        "A query has one checkpoint, the one that its last run used. Whether this is the same one, moved for good, or "
+        "a copy beside it, only whoever put it there knows: two of them that take turns lose rows or double them.",
         commands.accept("CHECKPOINT_PATH_CHANGED"),
         "accept it for a single run: the next one, at the registered place, would be refused in turn.",
     )

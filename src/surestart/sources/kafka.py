@@ -21,7 +21,7 @@ from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.session import runs_on_databricks
-from surestart.sources.kafka_security import SecretPlace, hide_plans, kafka_options
+from surestart.sources.kafka_security import SecretPlace, credential_options, hide_plans, kafka_options
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -134,10 +134,18 @@ class KafkaSource:
         return found
 
     def _reader(self, spark: SparkSession, reader: Reader) -> Reader:
+        credential = credential_options(self.security, on_databricks=runs_on_databricks())
+        return reader.format("kafka").options(**credential, **self._secret_options(spark))
+
+    def refuse_shown_secrets(self, spark: SparkSession) -> None:
+        """Raises where this session would print the source's secrets, so that its stage cannot run there."""
+        self._secret_options(spark)
+
+    def _secret_options(self, spark: SparkSession) -> dict[str, str]:
         secrets = kafka_options(self.security.read(), on_databricks=runs_on_databricks())
         if secrets:
             hide_plans(spark)
-        return reader.format("kafka").options(**secrets)
+        return secrets
 
     def declare(self, environment: Environment) -> SourceDeclaration:
         told = {**self._options(), "security": self.security.describe()}

@@ -32,6 +32,8 @@ _PASSING = frozenset(
 
 class KafkaAdmin:
     def __init__(self, bootstrap: str, security: SecretPlace | None = None, timeout_seconds: float = 15) -> None:
+        if security is not None and security.service_credential:
+            raise _cannot_log_in(bootstrap, security)
         self._kafka = import_client()
         self._bootstrap = bootstrap
         self._timeout = timeout_seconds
@@ -134,6 +136,17 @@ class KafkaAdmin:
             do_not="take the checkpoint for safe because nothing was found wrong.",
             code="KafkaOutOfReach",
         )
+
+
+def _cannot_log_in(bootstrap: str, security: SecretPlace) -> CannotTell:
+    return CannotTell(
+        f"{bootstrap} was asked nothing: only Spark can log in with {security.describe()}",
+        meaning="Whether the topic is still the same one, and whether unread records were deleted, is not known. Spark "
+        "itself stops where an offset that it needs is gone, and does not notice a topic that was made anew.",
+        next="surestart run raw-ingest --accept KAFKA_OUT_OF_REACH  # once somebody has looked at the topic",
+        do_not="take the topic for the same one because nothing was found wrong.",
+        code="KafkaOutOfReach",
+    )
 
 
 def import_client() -> Any:

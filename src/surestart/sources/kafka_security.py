@@ -14,6 +14,9 @@
     ssl-certificate-pem   SURESTART_KAFKA_SSL_CERTIFICATE_PEM
     ssl-key-pem           SURESTART_KAFKA_SSL_KEY_PEM       PKCS#8, not encrypted: the place keeps it secret
 
+On Databricks a Unity Catalog service credential takes the place of all of these: Spark's source is given its name, and
+there is no password that a plan could show. Nothing else can log in with it.
+
 PEM text instead of key stores: Java and librdkafka both read it, and no file has to lie on every executor.
 """
 
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -44,6 +48,7 @@ KAFKA_KEYS = (
     "ssl-key-pem",
 )
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_CREDENTIAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}")
 _LOGIN_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -53,18 +58,29 @@ _LOGIN_MODULES = {
 
 @dataclass(frozen=True)
 class SecretPlace:
-    """Names only: safe in a plan, a declaration, a log. scope "" means environment variables."""
+    """Names only: safe in a plan, a declaration, a log. scope "" means environment variables; where service_credential
+    is given, neither is read."""
 
     scope: str = ""
     prefix: str = "SURESTART_KAFKA_"
+    service_credential: str = ""
+
+    def __post_init__(self) -> None:
+        if self.service_credential and not _CREDENTIAL.fullmatch(self.service_credential):
+            # Not repeated: somebody may have pasted a password.
+            raise _unusable("service_credential is not the name of one: letters, digits, '_', '-' and '.'")
 
     def describe(self) -> str:
+        if self.service_credential:
+            return f"service credential {self.service_credential}"
         return f"secret scope {self.scope}" if self.scope else f"environment variables {self.prefix}*"
 
     def read(
         self, keys: tuple[str, ...] = KAFKA_KEYS, *, environ: Mapping[str, str] | None = None, dbutils: Any = None
     ) -> Secrets:
         """The values that are there; a key that is not set is left out."""
+        if self.service_credential:
+            return Secrets({})
         if not self.scope:
             variables = os.environ if environ is None else environ
             found = {key: variables.get(self.prefix + key.upper().replace("-", "_"), "") for key in keys}
@@ -128,6 +144,15 @@ def kafka_options(secrets: Secrets, *, on_databricks: bool = False) -> dict[str,
     return options
 
 
+def credential_options(place: SecretPlace, *, on_databricks: bool) -> dict[str, str]:
+    """The option of Databricks' own Kafka source, from runtime 16.1 on; empty where no service credential is named."""
+    if place.service_credential and not on_databricks:
+        raise _unusable(
+            f"{place.describe()} is known to Databricks only, and this is another Spark: it would log in as nobody"
+        )
+    return {"databricks.serviceCredential": place.service_credential} if place.service_credential else {}
+
+
 _PLAN_LENGTH = "spark.sql.maxPlanStringLength"
 
 
@@ -150,7 +175,8 @@ def hide_plans(spark: SparkSession) -> None:
         raise Refused(
             f"{_PLAN_LENGTH} cannot be set to 0 in this session ({held}), and the Kafka source has credentials",
             meaning="Spark would print the password with the plan, into logs and tracebacks. Nothing was read.",
-            next="surestart run raw-ingest  # on classic or dedicated compute, whose sessions may set it",
+            next="surestart run raw-ingest --set secret_scope= --set service_credential=kafka-prod  # the name of a "
+            "Unity Catalog service credential, which has no password; or run it as before on a job cluster",
             do_not="take the password out of its place and put it elsewhere: the plan shows it wherever it came from.",
             code="KafkaPlansNotHidden",
         )
