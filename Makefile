@@ -23,10 +23,10 @@ UV_VERSION := 0.13.8
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-serverless test-cluster test-line test-lines browser kafka kafka-stop lock-jars clean
+.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-serverless test-cluster test-line test-line-slice test-line-today test-lines browser kafka kafka-stop lock-jars clean
 
 help: ## show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) $(JARS) ## install everything into .venv (done by the others when needed)
 
@@ -83,17 +83,40 @@ test-cluster: setup ## the pipeline on a standalone master with two workers
 	@$(BIN)/python -m pytest -q -m cluster --timeout=1800 $(ARGS)
 
 # Each line of Spark has an environment of its own; what belongs to a line is in surestart.spark_lines. Stages, sinks, gate,
-# remedies, Kafka and the doctor: the tests of `make test`, on that line.
+# remedies, Kafka and the doctor: those tests of `make test` that start Spark, and say more on another line.
 LINES := 3.5 4.0 4.1 4.2
 LINE ?= 3.5
 LINE_VENV = .venv-$(LINE)
 LINE_STAMP = $(LINE_VENV)/.installed
-LINE_TESTS := tests/foundation tests/gate tests/diagnosis tests/kafka tests/postgres tests/avro tests/remedies
+LINE_TESTS := $(addprefix tests/,foundation/test_stages.py foundation/test_rewound.py foundation/test_hostile_records.py \
+  gate/test_start_gate.py kafka/test_source.py kafka/test_faults.py kafka/test_remedies_kafka.py postgres/test_streaming.py \
+  avro/test_stage.py diagnosis/test_session_evidence.py diagnosis/test_foresight.py remedies/test_apply.py \
+  remedies/test_replay.py remedies/test_reset.py remedies/test_catalog.py remedies/test_backfill_and_retire.py \
+  remedies/test_one_after_another.py)
+# Of these, what one run to gold, the gate, one remedy with its undo, Kafka, PostgreSQL and the doctor take.
+LINE_SLICE := $(addprefix tests/,foundation/test_stages.py remedies/test_reset.py diagnosis/test_foresight.py \
+  diagnosis/test_session_evidence.py kafka/test_source.py::test_every_record_arrives_untouched_with_its_position \
+  postgres/test_streaming.py::test_a_stream_appends_every_row_once_over_several_runs \
+  $(addprefix gate/test_start_gate.py::,test_a_run_is_one_row_that_says_who_ran_what_and_how_far \
+    test_of_two_claims_by_row_exactly_one_owns_the_query))
+# `make test` is the line of requirements/dev.txt; the others take turns, by the day of the year.
+TODAY = $(word $(shell expr $$(date +%j) % 3 + 1),$(filter-out 4.0,$(LINES)))
 
 test-line: setup ## the tests of stages, sinks, gate, remedies, Kafka and doctor on another line of Spark, LINE=3.5
-	@[ -n "$(filter $(LINE),$(LINES))" ] || { echo "LINE=$(LINE) is not one of: $(LINES)" >&2; exit 2; }
-	@[ $(LINE_STAMP) -nt requirements/line-$(LINE).txt ] || $(MAKE) --no-print-directory $(LINE_STAMP)
-	@$(LINE_VENV)/bin/python -m pytest -q -n $(WORKERS) --no-loadscope-reorder $(LINE_TESTS) $(ARGS)
+	@$(call on_line,-n $(WORKERS) --no-loadscope-reorder $(LINE_TESTS))
+
+test-line-slice: setup ## the few of these that each CI run makes on one line, LINE=3.5
+	@$(call on_line,$(LINE_SLICE))
+
+test-line-today: ## the slice on the line of today
+	@echo "Spark $(TODAY) is the line of today" >&2
+	@$(MAKE) --no-print-directory test-line-slice LINE=$(TODAY)
+
+define on_line
+[ -n "$(filter $(LINE),$(LINES))" ] || { echo "LINE=$(LINE) is not one of: $(LINES)" >&2; exit 2; }; \
+[ $(LINE_STAMP) -nt requirements/line-$(LINE).txt ] || $(MAKE) --no-print-directory $(LINE_STAMP) || exit 1; \
+$(LINE_VENV)/bin/python -m pytest -q $(1) $(ARGS)
+endef
 
 test-lines: setup $(LINES:%=.venv-%/.installed) ## a pipeline carried on from line to line of Spark, and the way back
 	@$(BIN)/python -m pytest -q -m lines $(ARGS)

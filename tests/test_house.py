@@ -42,6 +42,18 @@ def test_classic_only_spark_calls_stay_in_one_module() -> None:
     assert found == []
 
 
+def test_sql_takes_no_named_parameters() -> None:
+    """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.sql_values)."""
+    called = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "sql"
+        if len(node.args) > 1 or node.keywords
+    ]
+    assert called == []
+
+
 def test_no_module_obtains_a_session_or_imports_pyspark_when_imported() -> None:
     """The doctor reads the pipeline's declarations where no Spark is installed."""
     names = [

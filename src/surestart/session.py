@@ -24,7 +24,7 @@ from surestart.jars import resolve_jars
 from surestart.java import Java, find_java, launcher_home
 from surestart.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL_MEMORY, local_settings, pairs
 from surestart.spark_errors import condition_of, is_condition
-from surestart.spark_lines import installed_line
+from surestart.spark_lines import installed_line, refuse_too_old
 from surestart.typed import typed, word
 
 _log = logging.getLogger("surestart.session")
@@ -110,7 +110,9 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
         from pyspark.sql import SparkSession
 
         # No appName: on a session that exists it would be a setting, which Spark Connect refuses.
-        return SparkSession.builder.getOrCreate()
+        found = SparkSession.builder.getOrCreate()
+        refuse_too_old(spark_version(found))
+        return found
     return local_session(application, ui=ui, master=os.environ.get(MASTER) or "local[2]")
 
 

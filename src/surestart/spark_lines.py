@@ -175,11 +175,23 @@ def installed_line() -> SparkLine:
     line = find_line(found) if found else get_line(DEFAULT)
     if line is not None:
         return line
-    raise UsageError(
-        f"Spark {found} is installed here, and surestart knows {', '.join(NAMES)}",
-        meaning="It is older than surestart runs on. Nothing was started."
-        if is_too_old(found)
-        else "Which Delta and Kafka connectors belong to it is not known. Nothing was started.",
+    refuse_too_old(found)
+    raise _not_known(found, "Which Delta and Kafka connectors belong to it is not known. Nothing was started.")
+
+
+def refuse_too_old(version: str) -> None:
+    """Raises for a Spark, or a Databricks Runtime, that is older than every known line."""
+    if is_too_old(version):
+        raise _not_known(
+            version, f"It is older than {LINES[0].name}, the oldest that surestart runs on. Nothing was started."
+        )
+
+
+def _not_known(version: str, meaning: str) -> UsageError:
+    return UsageError(
+        f"Spark {version} is here, and surestart knows {', '.join(NAMES)}",
+        meaning=meaning,
         next=typed(word(sys.executable), "-m", "pip", "install", get_line(DEFAULT).pyspark),
+        do_not="install it into a Databricks cluster: choose one with a newer runtime, 15.4 LTS or later.",
         code="SparkLineUnknown",
     )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sensor_pipeline.stages import build_stages
 from surestart.cli import main
 from surestart.diagnosis.next_start import NextStart, Outcome, start_on
-from surestart.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old
+from surestart.environment import environment_from_settings
+from surestart.errors import UsageError
+from surestart.gate.start_gate import open_gate
+from surestart.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old, refuse_too_old
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,8 +71,29 @@ def test_versions_are_compared_as_numbers(number: tuple[int, int]) -> None:
         assert is_too_old(f"{major}.{minor}") == (major < 14)
 
 
+@pytest.mark.parametrize("version", ["3.4.4", "3.3.2", "2.4.8", "13.3", "12.2.x-scala2.12", "dbr 10.4"])
+def test_a_start_on_a_runtime_older_than_the_oldest_line_is_refused_in_one_sentence(version: str) -> None:
+    @dataclass
+    class OldSession:
+        version: str
+
+    stage = build_stages({})[0]
+    with pytest.raises(UsageError) as refused:
+        open_gate(OldSession(version), environment_from_settings("dev", "sensor", environ={}), stage)  # type: ignore[arg-type]
+    assert refused.value.what == f"Spark {version} is here, and surestart knows 3.5, 4.0, 4.1, 4.2"
+    assert refused.value.code == "SparkLineUnknown"
+
+
+@pytest.mark.parametrize("version", [*NAMES, "14.3", "19.0", "5.0.0", "client.9", "", "latest"])
+def test_no_other_is_called_too_old(version: str) -> None:
+    refuse_too_old(version)
+
+
 def test_what_make_installs_is_what_the_table_says() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    # The wheel alone brings none: it would replace a cluster's own pyspark.
+    assert project["dependencies"] == []
     assert extras["local"][0] == get_line(DEFAULT).pyspark
     for line in LINES:
         assert extras[f"local-{line.name.replace('.', '-')}"][0] == line.pyspark

@@ -27,6 +27,8 @@ from surestart.registry.claim_file import ClaimContent, claims_folder
 from surestart.registry.log_runs import fold_log_runs
 from surestart.registry.run_record import TABLE, RunRecord
 from surestart.remedies.half_way import refuse_half_way
+from surestart.session import spark_version
+from surestart.spark_lines import refuse_too_old
 from surestart.stage import Stage
 
 if TYPE_CHECKING:
@@ -73,6 +75,8 @@ def open_gate(
     warn: Callable[[SurestartError], object] = write_warning,
 ) -> GuardedRun:
     """The query is claimed and may start; raises Refused or CannotTell otherwise, and the claim is free again."""
+    # Whoever calls from a notebook or a program of their own brings a session of their own.
+    refuse_too_old(spark_version(spark))
     commands = Commands(stage.name, environment.name, options_of(environment))
     # Now and never later: what has taken its source's name since would be recorded as what the run has read. And before
     # the judgement: whatever takes the name between the two is another id at the next start, and not the recorded one.

@@ -30,6 +30,7 @@ from surestart.registry.run_record import RunRecord, read_record
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import create_in_catalog, read_columns, read_table
+from surestart.sql_values import select_values
 from surestart.typed import spark_sql
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _append(
 ) -> None:
     """The row is in the table. only_one: Delta lets only one writer through for this query and epoch."""
     table, newest = environment.table(TABLE), runs[-1]
-    values = {
+    values: dict[str, object] = {
         "id": str(uuid.uuid4()),
         "environment": newest.environment,
         "query": newest.query,
@@ -155,13 +156,12 @@ def _append(
         "at": int(time.time() * 1000),
         "runs": json.dumps([run.as_note() for run in runs]),
     }
-    columns = ", ".join(f"CAST(:{name} AS {kind}) AS {name}" for name, kind in COLUMNS.items())
     options = dict(_PROPERTIES)
     if only_one:
         options |= {"txnAppId": f"claim:{newest.environment}/{newest.query}", "txnVersion": str(epoch)}
     with applied(spark, pairs(EVERYWHERE)):
         create_in_catalog(spark, table, COLUMNS, _PROPERTIES)
-        row = spark.sql(f"SELECT {columns}", args=values).coalesce(1)
+        row = spark.sql(select_values([values], COLUMNS)).coalesce(1)
         writer = row.write.format("delta").mode("append").options(**options)
         if table.path:
             writer.save(table.path)
