@@ -119,7 +119,7 @@ $(LINE_VENV)/bin/python -m pytest -q $(1) $(ARGS)
 endef
 
 test-lines: setup $(LINES:%=.venv-%/.installed) ## a pipeline carried on from line to line of Spark, and the way back
-	@$(BIN)/python -m pytest -q -m lines $(ARGS)
+	@$(BIN)/python -m pytest -q -s -m lines $(ARGS)
 
 .venv-%/.installed: requirements/line-%.txt pyproject.toml | $(UV)
 	@echo "setup: Spark $* in its own .venv-$*" >&2

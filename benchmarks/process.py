@@ -45,12 +45,13 @@ def run_measured(
     variables: Mapping[str, str] | None = None,
     kill_when: Callable[[], bool] | None = None,
     limit_seconds: float = 1800,
+    python: str = sys.executable,
 ) -> Measured:
     """`python arguments` has ended, or its whole tree was killed with SIGKILL once kill_when() was true."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         began = time.monotonic()
         child = subprocess.Popen(
-            [sys.executable, *arguments],
+            [python, *arguments],
             env={**os.environ, **(variables or {})},
             stdout=out,
             stderr=err,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -64,19 +63,38 @@ def test_each_line_carries_on_what_the_one_before_it_left_in_mid_batch(tmp_path:
             readings += 300
             killed = surestart(line, tmp_path, "run", "all", dies_at=DIES[line])
             assert killed.returncode < 0, f"{line} did not die: {killed.stderr[-3000:]}"
-    seen = Counter()  # type: Counter[str]
     for older in reversed(NAMES[:-1]):
-        said = verdicts(NAMES[-1], tmp_path, older)
-        add_readings(older, tmp_path, 200)
-        readings += 200
-        for stage in STAGES:
-            done = surestart(older, tmp_path, "run", stage)
-            seen[f"{older} {stage}: {said[stage]}, exit {done.returncode}"] += 1
-            if said[stage] in ("safe", "attention"):
-                assert done.returncode == 0, f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
-            else:
-                assert done.returncode in (3, 4), f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
-        done = surestart(NAMES[-1], tmp_path, "run", "all")
+        readings = goes_back(NAMES[-1], older, tmp_path, readings)
+
+
+def test_what_the_newest_line_began_goes_back_or_is_refused(tmp_path: Path) -> None:
+    """Tables and checkpoints that no older line has ever seen, with a batch in flight."""
+    newest, readings = NAMES[-1], 0
+    for older in NAMES[:-1]:
+        root = tmp_path / older
+        add_readings(newest, root, 400)
+        done = surestart(newest, root, "run", "all")
         assert done.returncode == 0, done.stderr[-3000:]
-        assert_exact(tmp_path, readings)
-    print("\n".join(seen))
+        add_readings(newest, root, 300)
+        killed = surestart(newest, root, "run", "all", dies_at="merge.before_commit")
+        assert killed.returncode < 0, killed.stderr[-3000:]
+        readings = goes_back(newest, older, root, 700)
+    assert readings == 900
+
+
+def goes_back(newest: str, older: str, root: Path, readings: int) -> int:
+    """Each stage is run by the older line, as its doctor said beforehand; then the newest line ends exact. Returns how
+    many readings there are."""
+    said = verdicts(newest, root, older)
+    add_readings(older, root, 200)
+    for stage in STAGES:
+        done = surestart(older, root, "run", stage)
+        print(f"{older} after {newest}, {stage}: {said[stage]}, exit {done.returncode}")
+        if said[stage] in ("safe", "attention"):
+            assert done.returncode == 0, f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
+        else:
+            assert done.returncode in (3, 4), f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
+    done = surestart(newest, root, "run", "all")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert_exact(root, readings + 200)
+    return readings + 200
