@@ -199,13 +199,13 @@ def test_what_the_start_passes_over_after_an_undo_is_no_finding_and_what_comes_l
 
 
 def test_a_stage_that_has_read_what_was_taken_back_is_refused(tmp_path: Path) -> None:
-    """Of 4, the clearing, nothing is read at 4 itself; at 5 the stage has passed it."""
-    passing = Reading(passed=(Passed(3, 5, "undo"),))
+    """One that passes over it may stand there too."""
     table = undone(tmp_path)
 
-    assert codes(judge(table, 5, reading=passing)) == ("SOURCE_READ_UNDONE",)
-    assert judge(table, 4, reading=passing) == ()
-    assert judge(table, 6, reading=passing) == ()
+    for note, has_read, wanted in (("undo", True, ("SOURCE_READ_UNDONE",)), ("undo", False, ())):
+        assert codes(judge(table, 5, reading=Reading(passed=(Passed(3, 5, note, has_read),)))) == wanted
+    another = Reading(passed=(Passed(3, 5, "another's", has_read=True),))
+    assert "SOURCE_READ_UNDONE" not in codes(judge(table, 5, reading=another))
 
 
 def test_a_remedys_begin_is_held_against_the_commits_behind_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.remedies.protocol_world import (
     Checkpoint,
     Row,
     Steps,
+    TakenBack,
     Violation,
     World,
     is_good,
@@ -114,8 +115,7 @@ def _passed_over(world: World, stage: str, begin: Begin | None) -> frozenset[int
     ahead = tuple(one for one in world.taken_back(INPUT[stage]) if first is not None and one.version >= first)
     if not ahead or first is None:
         return None
-    if ahead[0].before < first - 1:
-        raise refusal("ReadWhatWasUndone")
+    _refuse_read(world, stage, first, ahead)
     for version in range(first, table.version + 1):
         inside = any(one.before < version <= one.version for one in ahead)
         if table.commits[version].is_change and not inside and world.rules.every_undo_counts:
@@ -123,6 +123,22 @@ def _passed_over(world: World, stage: str, begin: Begin | None) -> frozenset[int
     between = [commit for one in ahead for commit in table.commits[one.before + 1 : one.version]]
     appends = [commit for commit in between if not commit.is_change or not world.rules.only_appends_left_out]
     return frozenset(file.number for commit in appends for file in commit.adds)
+
+
+def _refuse_read(world: World, stage: str, first: int, ahead: tuple[TakenBack, ...]) -> None:
+    """Who stands before it is noted as one that passes over it; who stands among it without a note is refused."""
+    held = world.checkpoints[stage]
+    reached = first
+    if held.batches:
+        end = held.batches[-1][1]
+        reached = end.version + (end.snapshot or end.index > 0)
+    for one in ahead:
+        if reached <= one.before + 1:
+            world.noted.add((held.query_id, INPUT[stage], one.version))
+        among = any(one.before + 1 < place <= one.version for place in (first, reached))
+        noted = world.rules.passing_is_noted and (held.query_id, INPUT[stage], one.version) in world.noted
+        if among and not noted:
+            raise refusal("ReadWhatWasUndone")
 
 
 def _first_version(world: World, stage: str, begin: Begin | None) -> int | None:
@@ -164,7 +180,8 @@ def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, 
     table = world.tables[INPUT[stage]]
     start = last or _first_place(world, stage, begin)
     end, files = start, 0
-    for place, _ in _files(table, start, passing):
+    # Delta counts the files that it leaves out, and a batch may end behind one of them.
+    for place, _ in _files(table, start, passing, leaves_out=False):
         if files == limit:
             break
         files += 1
@@ -183,9 +200,11 @@ def _first_place(world: World, stage: str, begin: Begin | None) -> Place:
     return Place(begin.version)
 
 
-def _files(table: Any, start: Place, passing: frozenset[int] | None, last: int | None = None) -> Any:
+def _files(
+    table: Any, start: Place, passing: frozenset[int] | None, last: int | None = None, leaves_out: bool = True
+) -> Any:
     """Each file that comes from `start` on, with its place; raises at a change unless changes are passed
-    over, which then all are."""
+    over, which then all are. leaves_out: not the files that are passed over."""
     version = start.version
     if start.snapshot:
         for index, file in enumerate(table.content[version]):
@@ -199,7 +218,9 @@ def _files(table: Any, start: Place, passing: frozenset[int] | None, last: int |
                 raise refusal("DELTA_SOURCE_TABLE_IGNORE_CHANGES")
             continue
         for index, file in enumerate(commit.adds):
-            if (number > start.version or index >= start.index) and file.number not in (passing or ()):
+            if number == start.version and index < start.index:
+                continue
+            if not leaves_out or file.number not in (passing or ()):
                 yield Place(number, index), file
 
 
@@ -256,6 +277,8 @@ def _write(world: World, stage: str, query_id: str, number: int, rows: list[Row]
         world.append("raw", rows, query_id, number, query_id)
         yield
     elif stage == GOLD:
+        if any(row[0] is None for row in rows):
+            raise Violation("the marker row of an undo was read by merge-gold")
         merged = newest_per_key([*world.tables["gold"].rows(), *rows])
         world.overwrite("gold", merged.values(), query_id, number, query_id)
         yield

@@ -65,6 +65,7 @@ class Rules:
     only_appends_left_out: bool = True
     window_from_batch_start: bool = True
     last_batch_asked_again: bool = True
+    passing_is_noted: bool = True
     caught_up_needs_equal_marks: bool = True
     start_version_exists: bool = True
     marks_capped_by_now: bool = True
@@ -156,6 +157,8 @@ class World:
     entries: dict[str, list[Entry]] = field(default_factory=dict)
     begins: list[tuple[str, str, Begin]] = field(default_factory=list)
     ran_under: set[tuple[str, str]] = field(default_factory=set)
+    # (query id, table, version of the undo): streams that have begun to pass over what it has taken back.
+    noted: set[tuple[str, str, int]] = field(default_factory=set)
     # What really is so, whatever the journal says.
     dirty: dict[str, set[str]] = field(default_factory=dict)
     saved: dict[str, dict[str, Any]] = field(default_factory=dict)

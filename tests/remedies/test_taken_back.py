@@ -16,13 +16,15 @@ from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.remedies.passing import Passing
 from surestart.remedies.reading import next_reading
 from surestart.remedies.start import Start, find_start
-from surestart.remedies.taken_back import PassedOver, Stand, TakenBack, find_passed_over, read_stand
+from surestart.remedies.taken_back import PassedOver, Stand, TakenBack, find_passed_over, find_unnoted, read_stand
 from tests.deltalog.handmade import Action, add, create, info, remove, write_commit
 
 STAGE, RAW = "deserialize", "sensor_raw"
 FIRST, SECOND = "1" * 64, "2" * 64
+QUERY = "00000000-0000-0000-0000-000000000001"
 
 
 def journal(digest: str, *states: str, at: int = 0, facts: dict[str, object] | None = None) -> Journal:
@@ -81,8 +83,10 @@ def tables(place: Path, **more: Action) -> Table:
     return Table(RAW, path=str(table))
 
 
-def passed_over(environment: Environment, table: Table, stand: Stand | None, **options: str) -> PassedOver:
-    return find_passed_over(None, environment, [UNDONE_RESET], STAGE, table, options, stand)
+def passed_over(
+    environment: Environment, table: Table, stand: Stand | None, noted: Journal = UNDONE_RESET, **options: str
+) -> PassedOver:
+    return find_passed_over(None, environment, [noted], STAGE, table, options, stand)
 
 
 def test_a_stream_before_it_passes_over_its_commits_and_files_and_over_nothing_else(
@@ -127,6 +131,29 @@ def test_a_stream_that_has_read_some_of_it_is_refused(environment: Environment, 
     assert refused.value.code == "ReadWhatWasUndone"
 
 
+NOTED = replace(UNDONE_RESET, passed=(Passing(FIRST, f"clear:{RAW}", "Q"),))
+
+
+@pytest.mark.parametrize("stand", [Stand(2, 4, ("Q",)), Stand(4, 5, ("Q", "begin")), Stand(4, 7, ("R", "Q"))])
+def test_a_stream_whose_batch_has_ended_among_it_goes_on(
+    environment: Environment, tmp_path: Path, stand: Stand
+) -> None:
+    """Delta counts the files that it leaves out, so a batch may end behind one of them."""
+    table = tables(tmp_path)
+    assert passed_over(environment, table, stand, NOTED).taken_back
+    for other in (replace(stand, streams=("R",)), replace(stand, streams=())):
+        with pytest.raises(Refused, match="among what the undo"):
+            passed_over(environment, table, other, NOTED)
+
+
+def test_who_stands_before_it_is_noted_once_and_nobody_else(environment: Environment, tmp_path: Path) -> None:
+    (back,) = passed_over(environment, tables(tmp_path), Stand(2, 2)).taken_back
+    assert find_unnoted(Stand(2, 2, ("Q",)), [back]) == NOTED.passed
+    among, behind, unknown = Stand(2, 4, ("Q",)), Stand(2, 7, ("Q",)), Stand(0, 0)
+    assert [find_unnoted(stand, [back]) for stand in (among, behind, unknown, None)] == [()] * 4
+    assert find_unnoted(Stand(2, 2, ("Q",)), [replace(back, passed=frozenset({"Q"}))]) == ()
+
+
 def test_another_table_of_the_same_name_has_nothing_to_be_passed_over(environment: Environment, tmp_path: Path) -> None:
     table = tables(tmp_path)
     write_commit(Path(table.path), 5, info("WRITE"), add("f.parquet"))
@@ -155,7 +182,7 @@ def write_batches(place: Path, *positions: tuple[int, int, bool], committed: int
         (place / "offsets" / str(number)).write_text("\n".join(lines))
         if number < committed:
             (place / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
-    (place / "metadata").write_text('{"id":"0"}')
+    (place / "metadata").write_text(json.dumps({"id": QUERY}))
     return str(place)
 
 
@@ -180,10 +207,20 @@ def test_where_a_stage_stands_is_where_its_newest_batch_begins(tmp_path: Path, n
     assert read_stand(made(tmp_path), begins_at) == wanted
 
 
-@pytest.mark.parametrize(("reached", "passed"), [(2, 1), (4, 0), (6, 1)])
-def test_the_doctor_passes_over_what_the_start_does(environment: Environment, reached: int, passed: int) -> None:
-    """At version 4 the stage is among it, and its start is refused."""
+def test_a_position_that_cannot_be_read_is_nobodys(tmp_path: Path) -> None:
+    place = write_batches(tmp_path, (2, -1, False), (4, -1, False), committed=2)
+    assert read_stand(place, None, "begin") == Stand(2, 4)
+    assert getattr(read_stand(place, None, "begin"), "streams", None) == (QUERY, "begin")
+    (tmp_path / "offsets" / "1").write_text("v1")
+    assert getattr(read_stand(place, None, "begin"), "streams", None) == ()
+
+
+@pytest.mark.parametrize(("reached", "has_read"), [(2, False), (4, True), (6, False)])
+def test_the_doctor_passes_over_what_the_start_does(environment: Environment, reached: int, has_read: bool) -> None:
+    """At version 4 the stage is among it, and its start is refused, unless it is noted that it passes over it."""
     write_batches(Path(environment.checkpoint(STAGE)), (2, -1, False), (reached, -1, False), committed=2)
-    reading = next_reading(environment, build_stages({})[1], [UNDONE_RESET])
-    assert reading is not None
-    assert [(one.before, one.last) for one in reading.passed] == [(1, 5)] * passed
+    noted = replace(UNDONE_RESET, passed=(Passing(FIRST, f"clear:{RAW}", QUERY),))
+    for journal, wanted in ((UNDONE_RESET, has_read), (noted, False)):
+        reading = next_reading(environment, build_stages({})[1], [journal])
+        assert reading is not None
+        assert [(one.before, one.last, one.has_read) for one in reading.passed] == [(1, 5, wanted)]

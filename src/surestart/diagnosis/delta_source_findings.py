@@ -113,7 +113,7 @@ def _find_in_log(
     # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
     begun = position is not None and (position.initial_snapshot or position.index >= 0)
     pending = [commit for commit in evidence.pending if commit.version >= first + begun]
-    undone = reading.among((opened, first + begun), evidence.pending)
+    undone = reading.find_read(evidence.pending)
     if undone is not None:
         yield Finding(
             "SOURCE_READ_UNDONE",

@@ -24,11 +24,13 @@ _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")
 
 @dataclass(frozen=True)
 class Passed:
-    """The commits behind `before` up to `last`: an undo has taken them back. note: what the commit `last` then says."""
+    """The commits behind `before` up to `last`: an undo has taken them back. note: what the commit `last` then says.
+    has_read: the stage stands among them, and nobody has noted that it passes over them."""
 
     before: int
     last: int
     note: str
+    has_read: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,9 @@ class Reading:
         own = self._of_this_table(commits)
         return [one for one in commits if not any(back.before < one.version <= back.last for back in own)]
 
-    def among(self, places: Sequence[int], commits: Sequence[Commit]) -> Passed | None:
-        """What was taken back and has one of these positions in its midst: rows of it were read."""
-        inside = (one for one in self._of_this_table(commits) if any(one.before + 1 < at <= one.last for at in places))
-        return next(inside, None)
+    def find_read(self, commits: Sequence[Commit]) -> Passed | None:
+        """What was taken back and the stage has rows of."""
+        return next((one for one in self._of_this_table(commits) if one.has_read), None)
 
     def _of_this_table(self, commits: Sequence[Commit]) -> list[Passed]:
         notes = {commit.version: commit.user_metadata for commit in commits}

@@ -23,11 +23,9 @@ from surestart.deltalog.listing import NoDeltaLog
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.gate.describe_run import options_of
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_table import create_in_catalog
+from surestart.remedies.journal_row import write_journal_row
+from surestart.remedies.passing import Passing, read_passing
 from surestart.spark_errors import condition_of
-from surestart.sql_values import select_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +37,6 @@ FILLING, BEGUN, DONE, RELEASED, FINISHED = "filling", "begun", "done", "released
 UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
 # The steps that write down how the jobs of the stages are set, and that set them so again.
 JOBS, UNPAUSE = "jobs", "unpause"
-# The journal is what an undo stands on, so its log is kept; the commits alone are read, newest first.
-_PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days", "delta.checkpointInterval": "100"}
 _COMMITS = 1_000_000
 
 
@@ -62,9 +58,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """All entries of one digest, in their order."""
+    """All entries of one digest, in their order. passed: the streams that have passed over what its undo has taken
+    back."""
 
     entries: tuple[Entry, ...]
+    passed: tuple[Passing, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -139,33 +137,17 @@ class Journal:
 
 def append_entry(spark: SparkSession, environment: Environment, entry: Entry, plan: str = "") -> None:
     """The entry is in the journal, once: a second writer of the same number is dropped by Delta."""
-    table = environment.table(TABLE)
-    values: dict[str, object] = {
+    body = asdict(entry)
+    values = {
         "digest": entry.digest,
         "number": entry.number,
         "state": entry.state,
         "step": entry.step,
         "at": entry.at,
-        "entry": json.dumps(asdict(entry), sort_keys=True),
+        "entry": json.dumps(body, sort_keys=True),
         "plan": plan,
     }
-    kinds = {name: {"number": "INT", "at": "BIGINT"}.get(name, "STRING") for name in values}
-    with applied(spark, pairs(EVERYWHERE)):
-        create_in_catalog(spark, table, kinds, _PROPERTIES)
-        written = (
-            spark.sql(select_values([values], kinds))
-            .coalesce(1)
-            .write.format("delta")
-            .mode("append")
-            .options(**_PROPERTIES)
-            .option("txnAppId", f"journal-{entry.digest}")
-            .option("txnVersion", str(entry.number))
-            .option("userMetadata", json.dumps({NOTE: asdict(entry)}))
-        )
-        if table.path:
-            written.save(table.path)
-        else:
-            written.saveAsTable(table.sql)
+    write_journal_row(spark, environment.table(TABLE), values, f"journal-{entry.digest}", entry.number, {NOTE: body})
     journal = next((one for one in read_journals(environment, spark) if one.digest == entry.digest), None)
     wanted = json.dumps(asdict(entry), sort_keys=True)
     if journal is None or all(json.dumps(asdict(one), sort_keys=True) != wanted for one in journal.entries):
@@ -196,7 +178,10 @@ def read_journals(environment: Environment, spark: SparkSession | None = None) -
             return ()
     else:
         notes = _notes_by_session(spark, table.sql)
-    return _collect(entry for note in notes if (entry := _read_entry(note)) is not None)
+    return _collect(
+        [entry for note in notes if (entry := _read_entry(note)) is not None],
+        [passing for note in notes if (passing := read_passing(note)) is not None],
+    )
 
 
 def read_plan_text(spark: SparkSession, environment: Environment, digest: str) -> str:
@@ -236,12 +221,17 @@ def settled_tables(environment: Environment, journals: Iterable[Journal], stage:
     return {}
 
 
-def _collect(entries: Iterable[Entry]) -> tuple[Journal, ...]:
+def _collect(entries: Iterable[Entry], passings: Iterable[Passing]) -> tuple[Journal, ...]:
     by_digest: dict[str, list[Entry]] = {}
     for entry in entries:
         by_digest.setdefault(entry.digest, []).append(entry)
-    journals = [Journal(tuple(sorted(found, key=lambda entry: entry.number))) for found in by_digest.values()]
-    return tuple(journals)
+    passed: dict[str, list[Passing]] = {}
+    for passing in passings:
+        passed.setdefault(passing.digest, []).append(passing)
+    return tuple(
+        Journal(tuple(sorted(found, key=lambda entry: entry.number)), tuple(passed.get(digest, ())))
+        for digest, found in by_digest.items()
+    )
 
 
 def _read_entry(note: str) -> Entry | None:

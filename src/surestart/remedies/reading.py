@@ -9,8 +9,8 @@ from surestart.diagnosis.unread_commits import Passed, Reading
 from surestart.environment import Environment
 from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import Journal
-from surestart.remedies.start import find_start
-from surestart.remedies.taken_back import is_among, read_stand, read_taken_back
+from surestart.remedies.start import find_start, read_begin_stand
+from surestart.remedies.taken_back import has_read, read_taken_back
 from surestart.sources.delta import DeltaSource
 from surestart.stage import Stage
 
@@ -24,11 +24,14 @@ def next_reading(environment: Environment, stage: Stage, journals: Sequence[Jour
     if start is not None and start.version is not None:
         options["startingVersion"] = str(start.version)
     known = read_taken_back(journals, environment.table(source.table).name)
-    stand = read_stand(environment.checkpoint(stage.name), start.version if start else None) if known else None
+    stand = read_begin_stand(environment.checkpoint(stage.name), start) if known else None
     passed = [
-        Passed(one.before, one.version, note_of(one.digest, f"undo:{one.step}"))
+        Passed(
+            one.before,
+            one.version,
+            note_of(one.digest, f"undo:{one.step}"),
+            has_read=stand is not None and has_read(stand, one),
+        )
         for one in known
-        # A stage that has read some of it is refused: nothing of it is passed over.
-        if stand is None or not is_among(stand, one)
     ]
     return Reading(tuple(options.items()), tuple(passed))

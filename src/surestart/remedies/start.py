@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.remedies.journal import DONE, UNDOING, WITHDRAWN, Journal, read_journals
+from surestart.remedies.journal import DONE, TABLE, UNDOING, WITHDRAWN, Journal, read_journals
+from surestart.remedies.passing import append_passing
 from surestart.remedies.reach import Reach, read_reach
-from surestart.remedies.taken_back import PassedOver, find_passed_over, read_stand
+from surestart.remedies.taken_back import PassedOver, Stand, find_passed_over, find_unnoted, read_stand
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source, Stage
@@ -98,19 +99,29 @@ class StartedSource:
 
 def after_remedy(spark: SparkSession, environment: Environment, stage: Stage) -> Stage:
     """The stage as the remedies that stand and those that were undone let it begin; the stage itself where there were
-    none. Raises Refused where it cannot begin without losing or doubling rows."""
+    none. What it begins to pass over is noted in the journal. Raises Refused where it cannot begin without losing or
+    doubling rows."""
     journals = read_journals(environment, spark)
     if not journals:
         return stage
     found, checkpoint, passed_over = find_start(journals, stage.name), environment.checkpoint(stage.name), PassedOver()
     if isinstance(stage.source, DeltaSource):
         table, options = environment.table(stage.source.table), dict(stage.source.options)
-        stand = read_stand(checkpoint, found.version if found else None)
+        stand = read_begin_stand(checkpoint, found)
         passed_over = find_passed_over(spark, environment, journals, stage.name, table, options, stand)
+        for passing in find_unnoted(stand, passed_over.taken_back):
+            append_passing(spark, environment.table(TABLE), passing)
     if found is None and not passed_over.taken_back:
         return stage
     start = found or Start("", stage.name)
     return replace(stage, source=StartedSource(stage.source, start, checkpoint, passed_over))
+
+
+def read_begin_stand(checkpoint: str, start: Start | None) -> Stand | None:
+    """Where a stage that begins so stands in its input table; None: it begins with what that holds."""
+    if start is None:
+        return read_stand(checkpoint, None)
+    return read_stand(checkpoint, start.version, f"{start.stage} as of {start.digest}")
 
 
 def in_first_snapshot(reach: Reach) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from surestart.checkpoint.offset_log import OffsetLogEntry
@@ -29,6 +29,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import UNDONE, Journal
 from surestart.remedies.next_command import plan_command
+from surestart.remedies.passing import Passing
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ _COMMITS = 1_000_000
 
 @dataclass(frozen=True)
 class TakenBack:
+    """passed: the streams that have begun to pass over it."""
+
     digest: str
     step: str
     before: int
     version: int
+    passed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -69,34 +73,43 @@ class PassedOver:
 @dataclass(frozen=True)
 class Stand:
     """Where a stage stands in its input. first: the version whose commit Spark looks at first when it starts. reached:
-    everything before that version is planned or done."""
+    everything before that version is planned or done. streams: by what this one is known, the first of them from here
+    on; none where it cannot be told how far it has come."""
 
     first: int
     reached: int
+    streams: tuple[str, ...] = field(default=(), compare=False)
 
 
-def read_stand(checkpoint: str, begins_at: int | None) -> Stand | None:
-    """None: the stage begins with what the table holds. begins_at: its startingVersion.
+def read_stand(checkpoint: str, begins_at: int | None, begin: str = "") -> Stand | None:
+    """None: the stage begins with what the table holds. begins_at: its startingVersion. begin: what says so, by which
+    a stream without an identity is known.
 
     Spark asks the source at each start for the newest batch once more, also when it is committed
     (MicroBatchExecution.populateStartOffsets), so that the commits of that batch have to be passed again."""
     found = read_checkpoint(checkpoint, entries=2)
     newest = found.latest_planned
+    streams = tuple(one for one in (found.query_id, begin) if one)
     if newest is None:
-        return None if begins_at is None else Stand(begins_at, begins_at)
+        return None if begins_at is None else Stand(begins_at, begins_at, streams)
     reached = _next_version(found.offsets.get(newest))
     if newest == 0:
         # Its snapshot is taken anew; behind that stands what it has reached.
-        return Stand(reached if begins_at is None else begins_at, reached)
-    return Stand(_next_version(found.offsets.get(newest - 1), whole=False), reached)
+        first: int | None = reached if begins_at is None else begins_at
+    else:
+        first = _next_version(found.offsets.get(newest - 1), whole=False)
+    if first is None or reached is None:
+        # Spark will not start from there either, and until somebody has looked nothing counts as passed.
+        return Stand(first or 0, reached or 0)
+    return Stand(first, reached, streams)
 
 
-def _next_version(entry: object, whole: bool = True) -> int:
-    """Of the position of a batch; whole: a version of which some files are read counts as reached. 0 where it cannot be
-    read: Spark will not start from it either, and until somebody has looked nothing counts as passed."""
+def _next_version(entry: object, whole: bool = True) -> int | None:
+    """Of the position of a batch; whole: a version of which some files are read counts as reached. None where it cannot
+    be read."""
     positions = [source.position for source in entry.sources] if isinstance(entry, OffsetLogEntry) else []
     if len(positions) != 1 or not isinstance(positions[0], DeltaPosition):
-        return 0
+        return None
     position = positions[0]
     begun = position.initial_snapshot or (whole and position.index >= 0)
     return position.version + 1 if begun else position.version
@@ -119,7 +132,7 @@ def find_passed_over(
     commits = read_commits(spark, table, stand.first)
     ahead = _ahead(known, commits, stand.first)
     for back in ahead:
-        if is_among(stand, back):
+        if has_read(stand, back):
             raise _inside(environment, stage, table, back, stand.reached)
     strange = find_strange(commits, ahead)
     if ahead and strange is not None and options.get(SKIP, "").lower() != "true":
@@ -128,8 +141,23 @@ def find_passed_over(
     return PassedOver(ahead, tuple(dict.fromkeys(files)))
 
 
-def is_among(stand: Stand, back: TakenBack) -> bool:
-    """The stage has read some of it."""
+def has_read(stand: Stand, back: TakenBack) -> bool:
+    """The stage has read some of it, or may have: it stands among it, and nobody has noted that it passes over it."""
+    return _is_among(stand, back) and not back.passed.intersection(stand.streams)
+
+
+def find_unnoted(stand: Stand | None, ahead: Iterable[TakenBack]) -> tuple[Passing, ...]:
+    """To be noted of a stream that stands before them, and begins to pass over them."""
+    if stand is None or not stand.streams:
+        return ()
+    return tuple(
+        Passing(one.digest, one.step, stand.streams[0])
+        for one in ahead
+        if stand.reached <= one.before + 1 and not one.passed.intersection(stand.streams)
+    )
+
+
+def _is_among(stand: Stand, back: TakenBack) -> bool:
     return any(back.before + 1 < place <= back.version for place in (stand.first, stand.reached))
 
 
@@ -146,7 +174,8 @@ def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack,
             kind, _, name = entry.step.partition(":")
             version, before = entry.facts.get("version"), entry.facts.get("restored")
             if entry.state == UNDONE and kind in _CONTENT and name == table and type(version) is type(before) is int:
-                found.append(TakenBack(entry.digest, entry.step, before, version))
+                passed = frozenset(one.stream for one in journal.passed if one.step == entry.step)
+                found.append(TakenBack(entry.digest, entry.step, before, version, passed))
     return tuple(sorted(found, key=lambda one: one.version))
 
 

@@ -13,10 +13,10 @@ from surestart.errors import Refused
 from surestart.remedies.chain import Link
 from surestart.remedies.journal import FINISHED, RELEASED, read_journals
 from surestart.remedies.next_command import named, plan_command
-from surestart.remedies.start import find_start
+from surestart.remedies.start import find_start, read_begin_stand
 from surestart.remedies.steps.clear import version_before
 from surestart.remedies.steps.retire import retired_folder
-from surestart.remedies.taken_back import SKIP, find_strange, read_commits, read_stand, read_taken_back
+from surestart.remedies.taken_back import SKIP, find_strange, read_commits, read_taken_back
 from surestart.remedies.undo_loss import CONTENT
 from surestart.sources.delta import DeltaSource
 from surestart.typed import surestart
@@ -48,8 +48,7 @@ def refuse_unstartable(run: Running) -> None:
         before = back.get(link.input.name)
         if link.name not in retired and before is None:
             continue
-        start = find_start(others, link.name)
-        stand = read_stand(_checkpoint(run, link, link.name in retired), start.version if start else None)
+        stand = read_begin_stand(_checkpoint(run, link, link.name in retired), find_start(others, link.name))
         if stand is None:
             continue
         if before is not None and stand.reached > before + 1:
