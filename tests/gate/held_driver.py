@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,9 @@ class _Waiting:
         return self.writer.foreachBatch(wait)
 
 
-def drive(environment: Environment, stages: Mapping[str, tuple[Environment, Stage, int]]) -> None:
+def drive(
+    environment: Environment, stages: Mapping[str, tuple[Environment, Stage, int]], accept: Sequence[str] = ()
+) -> None:
     """name -> (its environment, the stage, the batch that waits)."""
     folder = Path(environment.root) / "held"
     folder.mkdir()
@@ -68,7 +70,7 @@ def drive(environment: Environment, stages: Mapping[str, tuple[Environment, Stag
 
     def run(name: str, own: Environment, stage: Stage, batch: int) -> None:
         try:
-            run_stage(spark, own, replace(stage, sink=HeldBack(stage.sink, folder / name, batch)))
+            run_stage(spark, own, replace(stage, sink=HeldBack(stage.sink, folder / name, batch)), accept=accept)
         except SurestartError as error:
             ended[name] = {"code": error.code, "text": str(error)}
         else:

@@ -41,7 +41,8 @@ def paused(root: Path, module: str, names: Sequence[str], *words: str) -> Iterat
         except AssertionError:
             came = sorted(path.name for path in held.glob("*"))
             pytest.fail(f"only {came} came:\n{(root / 'driver.log').read_text()[-3000:]}")
-        assert driver.poll() is None, (root / "driver.log").read_text()[-3000:]
+        if driver.poll() is not None:
+            pytest.fail(f"it ended with {driver.communicate()[0]}\n{(root / 'driver.log').read_text()[-3000:]}")
         os.killpg(driver.pid, signal.SIGSTOP)
         until(lambda: is_paused(driver.pid))
 

@@ -27,6 +27,7 @@ from surestart.sinks.postgres_ledger import create_ledger
 from surestart.sinks.postgres_target import check_upsert, find_target, name_list
 from surestart.sinks.postgres_types import staged_columns
 from surestart.sinks.postgres_url import DEFAULT_VARIABLE, DatabaseUrl, Secret
+from surestart.sinks.same_identity import refuse_replaced, same_identity
 from surestart.stage import BatchContext
 from surestart.typed import in_the_code
 
@@ -136,13 +137,14 @@ class PostgresBatch:
         reach("postgres.before_spark_commit")
 
     def write(self, batch_df: DataFrame, batch_id: int) -> BatchWritten:
-        sink, context = self.sink, self.context
+        sink, context, spark = self.sink, self.context, batch_df.sparkSession
+        query_id = read_query_id(context.checkpoint, spark)
         plan = BatchWrite(
             url=self.url,
             target=sink.target,
             mode=sink.mode,
             columns=staged_columns(batch_df),
-            query_id=read_query_id(context.checkpoint, batch_df.sparkSession),
+            query_id=query_id,
             batch_id=batch_id,
             replayed=batch_id == context.replayed_batch,
             keys=sink.keys,
@@ -161,7 +163,8 @@ class PostgresBatch:
             rows = batch_df.coalesce(sink.connections) if sink.connections else batch_df
             return load_from_executors(rows, self.url, staging)
 
-        return write_batch(plan, load)
+        with same_identity(context, spark, query_id, batch_id):
+            return write_batch(plan, load, lambda: refuse_replaced(context, query_id, query_id, batch_id))
 
 
 def _misused(what: str) -> UsageError:

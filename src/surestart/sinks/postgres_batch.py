@@ -81,13 +81,14 @@ class BatchWritten:
     leftovers: tuple[str, ...] = ()
 
 
-def write_batch(write: BatchWrite, load: Load) -> BatchWritten:
-    """The batch is in the target once. Raises a four-part error otherwise, and then nothing of it is there."""
+def write_batch(write: BatchWrite, load: Load, still_ours: Callable[[], object] = lambda: None) -> BatchWritten:
+    """The batch is in the target once. Raises a four-part error otherwise, and then nothing of it is there.
+    still_ours: raises when another run has the query by now; asked when no remedy can clear the target any more."""
     psycopg = driver()
     failure: SurestartError
     connection = open_connection(write.url, f"surestart {write.query} batch {write.batch_id}")
     try:
-        return _Attempt(write, connection).run(load)
+        return _Attempt(write, connection).run(load, still_ours)
     except psycopg.Error as error:
         failure = explained(error, write.url, f"writing batch {write.batch_id} to {write.target}")
     finally:
@@ -109,7 +110,7 @@ class _Attempt:
         create_ledger(connection, self.target.schema)
         self.key = LedgerKey(write.query_id, write.batch_id, self.target.label, write.step)
 
-    def run(self, load: Load) -> BatchWritten:
+    def run(self, load: Load, still_ours: Callable[[], object]) -> BatchWritten:
         entry = find_entry(self.connection, self.target.schema, self.key)
         if entry is not None:
             return self._already_there(entry)
@@ -129,13 +130,13 @@ class _Attempt:
                 # When the server restarted, staging is gone and the tasks say so; the cause is this connection's end.
                 self.connection.execute("SELECT 1")
                 raise
-            written = self._commit(staging, loaded)
+            written = self._commit(staging, loaded, still_ours)
         except BaseException:
             self._discard(staging)
             raise
         return BatchWritten(written.rows, written.rows_changed, written.skipped, leftovers)
 
-    def _commit(self, staging: Staging, loaded: tuple[Loaded, ...]) -> BatchWritten:
+    def _commit(self, staging: Staging, loaded: tuple[Loaded, ...], still_ours: Callable[[], object]) -> BatchWritten:
         psycopg = driver()
         execute = self.connection.execute
         execute("BEGIN")
@@ -157,6 +158,8 @@ class _Attempt:
         changed = self._move(staging, rows)
         execute(f"DROP TABLE {staging.sql}")
         self._complete_entry(changed)
+        # Rows of ours in the target keep every remedy out of it until this transaction ends.
+        still_ours()
         reach("postgres.before_commit")
         lost: SurestartError | None = None
         try:
