@@ -146,6 +146,9 @@ def test_any_values_anywhere(
         '{"orders":{"0":1e999}}',
         '{"orders":{"999999999":99999999999999999999}}',
         f'{{"id":"{QUERY_ID}","id":[]}}',
+        # One more than this is longer than Python prints.
+        '{"orders":{"0":' + "9" * 4_300 + "}}",
+        '{"logOffset":-' + "9" * 4_300 + "}",
     ],
     ids=lambda text: text[:20],
 )
@@ -153,3 +156,13 @@ def test_offsets_that_no_source_writes(text: str, tmp_path: Path) -> None:
     root = make_checkpoint(tmp_path / "ck")
     (root / "offsets/4").write_text(offsets_text(text))
     assert shown(inspect_checkpoint(str(root), sinks=("none",))) in (Verdict.UNSAFE, Verdict.CANNOT_TELL)
+
+
+@pytest.mark.parametrize("path", ["metadata", "offsets/4", "commits/4", "sources/0/0", "state/0/_metadata/metadata"])
+def test_a_link_to_nothing(path: str, tmp_path: Path) -> None:
+    """Listed, and not to be opened; as is a file that a running query removes at that moment."""
+    root = make_checkpoint(tmp_path / "ck")
+    make_state(root, [5])
+    (root / path).unlink()
+    (root / path).symlink_to("nothing")
+    assert main(["inspect", str(root), "--sink", "none"]) in (3, 4)

@@ -300,9 +300,13 @@ def test_evidence_is_not_redacted_away(text: str) -> None:
 
 
 def test_values_of_secret_looking_variables_are_found_wherever_they_stand() -> None:
-    values = secret_values({"DB_PASSWORD": "p%rt/one", "PATH": "/bin", "PIN": "1", "URL": "amqp://u:sesame-9@h"})
+    folders = {"PWD": "/home/me/work", "OLDPWD": "/home/me/work"}
+    values = secret_values(
+        {"DB_PASSWORD": "p%rt/one", "PATH": "/bin", "PIN": "1", "URL": "amqp://u:sesame-9@h", **folders}
+    )
 
     assert redact("x p%rt/one y p%25rt%2Fone z sesame-9 /bin", values) == f"x {MARK} y {MARK} z {MARK} /bin"
+    assert redact("surestart inspect /home/me/work/ck", values) == "surestart inspect /home/me/work/ck"
 
 
 def test_status_shows_what_is_where_and_judges_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from surestart.diagnosis.file_sink import FileBatches, read_file_sink
 from surestart.diagnosis.finding import Acceptance, Verdict
 from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
-from tests.checkpoint.checkpoint_maker import compact, make_checkpoint
+from tests.checkpoint.checkpoint_maker import compact, make_checkpoint, write_with_crc
+from tests.deltalog.handmade import write_table
 
 
 def make_folder(root: Path, last: int, interval: int = 10) -> Path:
@@ -98,3 +99,58 @@ def test_without_its_log_a_folder_of_files_holds_no_batch(tmp_path: Path) -> Non
     assert inspect(tmp_path / "a", 5, f"parquet:{tmp_path / 'files'}").verdict is Verdict.UNSAFE
     assert inspect(tmp_path / "b", 0, f"parquet:{tmp_path / 'files'}").acceptance is Acceptance.CANNOT_TELL
     assert inspect(tmp_path / "c", 0, f"parquet:{tmp_path / 'empty'}").acceptance is Acceptance.ACCEPTS
+
+
+@pytest.mark.parametrize("name", ["9.compact", "10", "11"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "crc"])
+def test_every_file_that_the_next_compaction_reads_is_looked_at(tmp_path: Path, name: str, damage: str) -> None:
+    """Batch 13 is written all the same; batch 19, which folds them, fails at every start, and so does every reader."""
+    path = make_folder(tmp_path / "out", 12) / "_spark_metadata" / name
+    whole = path.read_bytes()
+    if damage == "crc":
+        write_with_crc(path, whole + b" ")
+    path.write_bytes(b"" if damage == "empty" else whole[:-3] if damage == "cut" else whole)
+
+    assert inspect(tmp_path, 13, f"parquet:{tmp_path / 'out'}").verdict is Verdict.CANNOT_TELL
+
+
+@pytest.mark.parametrize("name", ["009", "+9", "1\u0667", "09.compact"])
+def test_a_number_that_only_java_reads_is_not_passed_over(tmp_path: Path, name: str) -> None:
+    (make_folder(tmp_path / "out", 4) / "_spark_metadata" / name).write_text("v1")
+
+    assert inspect(tmp_path, 5, f"parquet:{tmp_path / 'out'}").verdict is Verdict.CANNOT_TELL
+
+
+def test_a_batch_that_cannot_be_opened_counts(tmp_path: Path) -> None:
+    (make_folder(tmp_path / "out", 4) / "_spark_metadata/9").symlink_to("/etc/hostname")
+
+    assert inspect(tmp_path, 5, f"parquet:{tmp_path / 'out'}").verdict is Verdict.UNSAFE
+
+
+def test_a_compact_file_of_years_is_read(tmp_path: Path) -> None:
+    path = make_folder(tmp_path / "out", 9) / "_spark_metadata/9.compact"
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines * 10_000]))
+
+    assert inspect(tmp_path, 10, f"parquet:{tmp_path / 'out'}").verdict is Verdict.SAFE
+
+
+def test_what_another_kind_of_writer_left_is_not_taken_for_lost(tmp_path: Path) -> None:
+    """Healthy streams, asked in the wrong way: a function's own files, a Delta table, a file sink named by its path."""
+    function, table = tmp_path / "function", write_table(tmp_path / "table", 5)
+    function.mkdir()
+    for name in ("_SUCCESS", "part-0.parquet"):
+        (function / name).touch()
+    sink = make_folder(tmp_path / "sink", 4)
+    asked = {
+        f"parquet:{function}": Verdict.CANNOT_TELL,
+        str(function): Verdict.CANNOT_TELL,
+        f"foreach-batch:{function}": Verdict.CANNOT_TELL,
+        f"parquet:{table}": Verdict.CANNOT_TELL,
+        f"delta-builtin:{sink}": Verdict.CANNOT_TELL,
+        str(sink): Verdict.SAFE,
+        str(sink / "part-0.parquet"): Verdict.CANNOT_TELL,
+    }
+    for number, (name, verdict) in enumerate(asked.items()):
+        assert inspect(tmp_path / str(number), 5, name).verdict is verdict, name
+    assert inspect(tmp_path / "ahead", 3, str(sink)).verdict is Verdict.UNSAFE

@@ -20,7 +20,7 @@ from surestart.checkpoint.log_file import (
     crc_path,
     parse_json,
     parse_object,
-    read_log_bytes,
+    read_listed_bytes,
 )
 from surestart.checkpoint.offset_log import OffsetLogEntry
 from surestart.checkpoint.read_budget import NotRead
@@ -38,7 +38,7 @@ def read_metadata(storage: Storage, root: Mapping[str, Entry]) -> tuple[str | No
         return None, None, b""
     if root["metadata"].kind == FOLDER:
         return None, LogFault("metadata", NOT_A_FILE, "a folder stands where a file belongs"), b""
-    data = read_log_bytes(storage, "metadata")
+    data = read_listed_bytes(storage, "metadata")
     if isinstance(data, LogFault):
         return None, data, b""
     try:
@@ -59,11 +59,7 @@ def behind_json(data: bytes) -> str:
 
 
 def read_log(storage: Storage, path: str, crc_faults: dict[str, LogFault] | None) -> bytes | LogFault:
-    try:
-        data = read_log_bytes(storage, path)
-    except (FileNotFoundError, NotADirectoryError):
-        # Listed a moment ago: the query is running and purges its log while we read.
-        return LogFault(path, UNREADABLE, "it vanished while the checkpoint was read: is the query running?")
+    data = read_listed_bytes(storage, path)
     if isinstance(data, bytes) and data.count(b"\n") + data.count(b"\r") > MAX_LINES:
         return LogFault(path, TOO_LARGE, f"more than {MAX_LINES:,} lines: no query has so many sources")
     if isinstance(data, bytes) and crc_faults is not None:

@@ -106,7 +106,14 @@ def _finite(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+def _whole(text: str) -> int:
+    # Java's longs have 19 digits. Python adds 1 to a number of 4,300 digits and cannot print what comes out.
+    if len(text) > 40:
+        raise ValueError(f"{text[:20]} goes on for {len(text):,} digits")
+    return int(text)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole)
 
 
 def read_log_bytes(storage: Storage, path: str) -> bytes | LogFault:
@@ -125,6 +132,15 @@ def read_log_bytes(storage: Storage, path: str) -> bytes | LogFault:
     if len(data) > LOG_LIMIT:
         return LogFault(path, TOO_LARGE, f"more than {LOG_LIMIT // 1024 // 1024} MB; Spark's own are a few kB")
     return data
+
+
+def read_listed_bytes(storage: Storage, path: str) -> bytes | LogFault:
+    """The same for a file that a listing has just shown: one that cannot be opened by its name is a fault too."""
+    try:
+        return read_log_bytes(storage, path)
+    except (FileNotFoundError, NotADirectoryError):
+        why = "it is listed and cannot be opened: a link to nothing, or the query is running and removes its old files"
+        return LogFault(path, UNREADABLE, why)
 
 
 def weight(data: bytes) -> int:

@@ -26,6 +26,7 @@ from surestart.checkpoint.log_file import (
     FormatError,
     LogFault,
     parse_object,
+    read_listed_bytes,
     read_log_bytes,
     split_lines,
 )
@@ -141,7 +142,7 @@ def _read_numbered(storage: Storage, folder: str, found: SourceFolder, numbers: 
 
 
 def _read_kafka(storage: Storage, path: str, found: SourceFolder) -> SourceFolder:
-    data = read_log_bytes(storage, path)
+    data = read_listed_bytes(storage, path)
     if isinstance(data, LogFault):
         return _with(found, kind=positions.KAFKA, faults=(*found.faults, data))
     text = data.removeprefix(b"\x00").decode("utf-8", "replace")

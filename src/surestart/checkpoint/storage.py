@@ -71,6 +71,12 @@ def _open(location: str) -> Storage:
             meaning="No storage has such a path.",
             next="surestart inspect /path/to/checkpoint",
         )
+    if host := re.match(r"file://([^/]+)", location):
+        raise UsageError(
+            f"{location!r} names a host, {host[1]!r}, and not a folder of this machine",
+            meaning="Spark refuses it too: a local path is file:/path or file:///path.",
+            next=surestart("inspect", f"/{location.removeprefix('file://').partition('/')[2]}"),
+        )
     plain = re.sub(r"^dbfs:/+Volumes/", "/Volumes/", location)
     local = _local_path(plain)
     if local is not None:

@@ -24,9 +24,10 @@ def open_url(url: str) -> FsspecStorage:
         import fsspec
 
         filesystem, root = fsspec.core.url_to_fs(spelled, use_listings_cache=False)
-    except (ImportError, ValueError) as error:
+    except Exception as error:
+        # Each filesystem fails to open in its own way: ValueError, OSError for a library that is missing, its SDK's.
         raise CannotTell(
-            f"no filesystem for {scheme}:// is installed ({error})",
+            f"no filesystem for {scheme}:// can be opened from here ({type(error).__name__}: {str(error)[:200]})",
             meaning="The checkpoint was not read; nothing is known of it.",
             next=install,
             do_not="take an unread checkpoint for a safe one.",

@@ -112,7 +112,8 @@ class _State:
             self.protocol = body
         elif kind == "metaData":
             self.metadata = body
-        elif kind == "txn" and (number := integer(body.get("version"))) is not None:
+        elif kind == "txn" and (number := integer(body.get("version"))) is not None and number >= 0:
+            # Databricks begins a run with an empty commit of batch -1: what was written before stands.
             self.transactions[str(body.get("appId"))] = Transaction(number, integer(body.get("lastUpdated")))
 
     def taking(self, actions: Iterable[tuple[str, Action]]) -> Iterator[tuple[str, Action]]:

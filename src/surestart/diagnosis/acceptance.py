@@ -201,7 +201,7 @@ def _judge_missing(case: Case) -> SinkAcceptance:
     finding = say.missing(case.sink, case.next.batch, case.commands)
     return case.answer(
         Acceptance.CANNOT_TELL,
-        f"does not exist, but the checkpoint counts {batches_text(0, case.next.batch - 1)} as written to it",
+        f"is not there, but the checkpoint counts {batches_text(0, case.next.batch - 1)} as written to it",
         finding,
     )
 

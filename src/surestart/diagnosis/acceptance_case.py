@@ -84,9 +84,11 @@ class SinkAcceptance:
 
     @property
     def word(self) -> str:
-        """The answer in capitals. A sink that takes the next batch and lacks rows of earlier ones is not "ACCEPTS"."""
+        """The answer in capitals. A sink that takes the next batch and lacks rows of earlier ones is not "ACCEPTS", and
+        one whose rows are not there at all is not undecided."""
         lacking = any(finding.severity is Severity.UNSAFE for finding in self.findings)
-        return "ROWS MISSING" if lacking and self.acceptance is Acceptance.ACCEPTS else self.acceptance.value.upper()
+        harmless = self.acceptance in (Acceptance.ACCEPTS, Acceptance.CANNOT_TELL)
+        return "ROWS MISSING" if lacking and harmless else self.acceptance.value.upper()
 
     @property
     def settles(self) -> bool:

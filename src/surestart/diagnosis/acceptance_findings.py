@@ -84,7 +84,7 @@ def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     return Finding(
         "SINK_MISSING",
         _gap(sink),
-        f"{sink.target} does not exist; the checkpoint counts {_span(0, batch - 1)} as written to it",
+        f"{sink.target} is not there, or is no table; the checkpoint counts {_span(0, batch - 1)} as written to it",
         "The table was dropped or moved, or the environment points elsewhere. A start creates an empty one and goes "
         "on "
         f"with batch {batch}: everything before it would be missing.",
@@ -254,13 +254,14 @@ def retention(
     if evidence.retention is None:
         return ()
     expires = evidence.forgets_at(app_id)
-    left = span_text(expires - now)
+    when = "has forgotten this query's batches"
+    if expires > now:
+        when = f"forgets this query's batches at {time_text(expires)}, in {span_text(expires - now)}"
     return (
         Finding(
             "SINK_TRANSACTION_RETENTION",
             Severity.ATTENTION,
-            f"{sink.target} forgets this query's batches at {time_text(expires)}, in {left} "
-            f"(delta.setTransactionRetentionDuration = {evidence.retention_text!r})",
+            f"{sink.target} {when} (delta.setTransactionRetentionDuration = {evidence.retention_text!r})",
             "A batch in flight is in the table now; started after that time, its rows are written twice."
             if replayed
             else "After a crash, a restart later than that writes the batch in flight a second time.",

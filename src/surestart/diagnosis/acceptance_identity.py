@@ -181,4 +181,5 @@ def _judge_forgotten(case: Case, app_id: str, table_batch: int) -> SinkAcceptanc
         finding = say.behind(sink, table_batch, batch, commands)
         missing = batches_text(table_batch + 1, batch - 1)
         return case.answer(Acceptance.ACCEPTS, f"{missing} is in neither place", finding, *lost)
-    return case.answer(Acceptance.ACCEPTS, f"has forgotten this query; batch {batch} is new to it", *lost)
+    expiry = say.retention(sink, evidence, app_id, case.now, False, commands)
+    return case.answer(Acceptance.ACCEPTS, f"has forgotten this query; batch {batch} is new to it", *lost, *expiry)

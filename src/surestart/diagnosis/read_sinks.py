@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from surestart.checkpoint.storage import Storage, open_storage
 from surestart.declaration import SinkDeclaration
 from surestart.deltalog import Commit, DeltaLog, read_active_files, read_delta_log, read_history
 from surestart.deltalog.listing import NoDeltaLog
-from surestart.diagnosis.file_sink import FILE_SINKS, read_file_sink
+from surestart.diagnosis.file_sink import FILE_SINKS, read_file_sink, read_output_folder
+from surestart.diagnosis.lost_output import needs_its_files
 from surestart.diagnosis.sink_evidence import (
     HISTORY,
     LEDGER,
@@ -21,7 +22,7 @@ from surestart.diagnosis.sink_evidence import (
     sink_without_record,
 )
 from surestart.diagnosis.sink_names import UNRECORDED
-from surestart.errors import CannotTell
+from surestart.errors import SurestartError
 
 # Enough to see a RESTORE of the last hours of a stream that commits twice a minute, in some 50 ms.
 COMMITS = 300
@@ -67,9 +68,26 @@ def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None =
         commits, unreached = _read_back(files, log, query_id)
         return replace(evidence_from_log(log, commits, has_rows), unreached=unreached)
     except NoDeltaLog:
-        return sink_missing()
-    except CannotTell as problem:
+        return _without_delta_log(sink)
+    except SurestartError as problem:
         return sink_unreadable(problem)
+
+
+def _without_delta_log(sink: SinkDeclaration) -> SinkEvidence:
+    """No Delta table is there. Where nobody said that one has to be, what lies there may be another kind of sink."""
+    try:
+        found = read_output_folder(open_storage(sink.path))
+    except FileNotFoundError:
+        return sink_missing()
+    except OSError as error:
+        return sink_unreadable(f"no Delta table is there: {type(error).__name__}: {error}")
+    if found.file_log and sink.kind == "delta":
+        return read_file_sink(sink.path)
+    if found.file_log:
+        return sink_unreadable(f"Spark's file sink writes it, and no Delta table is there: --sink parquet:{sink.path}")
+    if found.rows and sink.kind in ("delta", "foreach-batch"):
+        return sink_without_record()
+    return sink_missing()
 
 
 def _read_back(files: Storage, log: DeltaLog, query_id: str | None) -> tuple[tuple[Commit, ...], frozenset[str]]:
@@ -85,7 +103,18 @@ def _read_back(files: Storage, log: DeltaLog, query_id: str | None) -> tuple[tup
             break
         ours = {app for app in ours if not is_named(older, app)}
         commits = (*older, *commits)
-    return commits, frozenset(ours)
+    return tuple(_with_files(files, commits)), frozenset(ours)
+
+
+def _with_files(files: Storage, commits: Sequence[Commit]) -> Iterator[Commit]:
+    """Those of operations that are not known here with what they did to files; the newest of them, if there are many:
+    for the others it stays open."""
+    unknown = {commit.version for commit in [one for one in commits if needs_its_files(one)][-COMMITS:]}
+    for commit in commits:
+        if commit.version in unknown:
+            yield from read_history(files.location, files, commit.version, commit.version, with_files=True)
+        else:
+            yield commit
 
 
 def is_named(commits: Iterable[Commit], app_id: str) -> bool:

@@ -1,6 +1,7 @@
 """A sink as it is named on the command line, and what a person says of it there.
 
 /path/of/a/table                 a Delta table, written in a way that the table itself has to show
+delta.`/path/of/a/table`         the same, as SQL spells it; parquet.`/out` alike
 KIND:TARGET                      kafka:readings, parquet:/out, foreach-batch:/table, postgres:schema.table
 KIND+SAID:TARGET                 what is said of it, several with +
   shared | alone                 others write there as well | only this query does
@@ -11,6 +12,7 @@ KIND+SAID:TARGET                 what is said of it, several with +
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -39,6 +41,7 @@ _SCHEMES = (
     "memory",
     "viewfs",
 )
+_IN_SQL = re.compile(rf"(?i)(delta|{'|'.join(FILE_SINKS)})\.`([^`]+)`")
 _DATABASES = ("postgres", "postgresql", "jdbc", "postgresql+psycopg")
 _NEXT = "surestart inspect PATH --sink PATH_OF_THE_TABLE"
 
@@ -53,9 +56,13 @@ def read_sink_name(name: str) -> SinkDeclaration:
             do_not="write a password into a command.",
             code="DatabaseUrlInArgument",
         )
+    if not name.strip():
+        raise _unknown("an empty sink was given")
+    if in_sql := _IN_SQL.fullmatch(name):
+        name = f"{in_sql[1].lower()}:{in_sql[2]}"
     head, colon, target = name.partition(":")
     kind, *said = head.split("+")
-    if not colon or "/" in kind or "." in kind or target.startswith("//") or kind in _SCHEMES:
+    if not colon or any(mark in kind for mark in "/.`") or target.startswith("//") or kind in _SCHEMES:
         return _table("delta", name)
     if kind not in SINK_KINDS:
         raise _unknown(f"{kind!r} is no kind of sink: {', '.join(SINK_KINDS)}")
@@ -94,7 +101,10 @@ def with_said(name: str, said: Sequence[str]) -> str:
 
 
 def _table(kind: str, target: str) -> SinkDeclaration:
-    path = target if "/" in target or target.startswith(".") else ""
+    if in_sql := _IN_SQL.fullmatch(target):
+        target = in_sql[2]
+    # A name in back-ticks may have anything in it.
+    path = target if "`" not in target and ("/" in target or target.startswith(".")) else ""
     # Delta's own sink always writes the pair; what a function does, the table has to show.
     identity = "query-id" if kind == "delta-builtin" else "unknown"
     return SinkDeclaration(kind=kind, target=target, path=path, identity=identity)

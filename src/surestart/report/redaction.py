@@ -40,6 +40,8 @@ _FORMS = tuple(
     )
 )
 _SHORTEST = 6
+# Every shell sets these. Taken for passwords, no path below the working folder could be typed as it is printed.
+_WORKING_FOLDERS = ("PWD", "OLDPWD")
 
 
 def redact(text: str, values: tuple[str, ...] = ()) -> str:
@@ -58,7 +60,7 @@ def secret_values(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     variables = os.environ if environ is None else environ
     found = set()
     for name, value in variables.items():
-        if re.search(_SECRET_NAME, name, re.I) and len(value) >= _SHORTEST:
+        if name not in _WORKING_FOLDERS and re.search(_SECRET_NAME, name, re.I) and len(value) >= _SHORTEST:
             found.add(value)
         password = re.search(r"://[^/\s:@]*:([^@\s]+)@", value)
         if password and len(password[1]) >= _SHORTEST:

@@ -1,0 +1,77 @@
+"""Rows that were taken out of a table again: which of its commits did it, and which only look like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from surestart.diagnosis.finding import Verdict
+from surestart.diagnosis.inspection import inspect_checkpoint
+from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
+from tests.deltalog.handmade import Action, add, create, info, remove, txn, write_commit
+
+ALL = [remove(f"f{version}") for version in range(1, 6)]
+
+
+def restore(version: int) -> Action:
+    return info("RESTORE", operationParameters={"version": str(version), "timestamp": None})
+
+
+def overwrite(**more: object) -> Action:
+    return info("WRITE", operationParameters={"mode": "Overwrite", "partitionBy": '["day"]', **more})
+
+
+def judge(root: Path, *behind: list[Action], properties: Mapping[str, str] | None = None) -> Verdict:
+    """Of a stream whose five batches are versions 1..5 of its table; behind: the commits after them."""
+    write_commit(root / "out", 0, *create(properties))
+    for version in range(1, 6):
+        body = (info("STREAMING UPDATE"), txn(QUERY_ID, version - 1), add(f"f{version}"))
+        write_commit(root / "out", version, *body)
+    for version, actions in enumerate(behind, start=6):
+        write_commit(root / "out", version, *actions)
+    checkpoint = make_checkpoint(root / "ck")
+    return inspect_checkpoint(str(checkpoint), sinks=(f"delta-builtin:{root / 'out'}",)).verdict
+
+
+def test_a_restore_that_another_one_took_back_has_taken_nothing(tmp_path: Path) -> None:
+    assert judge(tmp_path / "a", [restore(3)]) is Verdict.UNSAFE
+    assert judge(tmp_path / "b", [restore(3)], [restore(5)]) is Verdict.SAFE
+    assert judge(tmp_path / "c", [restore(3)], [restore(4)]) is Verdict.UNSAFE
+    assert judge(tmp_path / "d", [restore(3)], [restore(5)], [restore(2)]) is Verdict.UNSAFE
+    assert judge(tmp_path / "e", [info("TRUNCATE"), *ALL], [restore(5)]) is Verdict.SAFE
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({}, Verdict.UNSAFE),
+        ({"predicate": "(day = 1)"}, Verdict.SAFE),
+        ({"isDynamicPartitionOverwrite": True}, Verdict.SAFE),
+        ({"replaceUsingCols": "(id)"}, Verdict.SAFE),
+        ({"replaceOnCond": "t.id = s.id"}, Verdict.SAFE),
+        ({"isDynamicPartitionOverwrite": False}, Verdict.UNSAFE),
+    ],
+)
+def test_an_overwrite_of_a_part_leaves_the_rest(tmp_path: Path, more: dict[str, object], verdict: Verdict) -> None:
+    assert judge(tmp_path, [overwrite(**more), remove("other"), add("new")]) is verdict
+
+
+@pytest.mark.parametrize("named", ["REFRESH", "MANUAL UPDATE", "SOMETHING NEW", None])
+def test_an_operation_that_is_not_known_is_judged_by_its_files(tmp_path: Path, named: str | None) -> None:
+    how = [info(named)] if named else []
+    assert judge(tmp_path / "a", [*how, *ALL]) is Verdict.CANNOT_TELL
+    assert judge(tmp_path / "b", [*how, remove("f1", dataChange=False)]) is Verdict.SAFE
+    assert judge(tmp_path / "c", [*how, remove("f1"), add("g1")]) is Verdict.SAFE
+    assert judge(tmp_path / "d", [*how, add("g1")]) is Verdict.SAFE
+
+
+def test_the_empty_commit_by_which_databricks_begins_a_run_is_no_batch(tmp_path: Path) -> None:
+    began = info("STREAMING UPDATE", operationParameters={"queryId": QUERY_ID, "epochId": "-1"})
+    assert judge(tmp_path, [began, txn(QUERY_ID, -1)]) is Verdict.SAFE
+
+
+def test_a_table_that_forgets_at_once_is_told_before_a_crash(tmp_path: Path) -> None:
+    forgets = {"delta.setTransactionRetentionDuration": "interval 0 hours"}
+    assert judge(tmp_path, properties=forgets) is Verdict.ATTENTION
