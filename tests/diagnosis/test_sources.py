@@ -16,6 +16,7 @@ from surestart.checkpoint.storage import open_storage
 from surestart.declaration import SourceDeclaration
 from surestart.deltalog import Commit
 from surestart.deltalog.commit import FileChanges
+from surestart.deltalog.remedy_note import note_of
 from surestart.diagnosis.commands import Commands
 from surestart.diagnosis.delta_source_findings import find_delta_source
 from surestart.diagnosis.finding import Finding, Severity
@@ -178,33 +179,53 @@ def test_a_restore_that_brings_rows_back_is_refused_where_their_removal_was_met(
     assert [one.severity for one in judge(table, 5)] == [Severity.CANNOT_TELL], "the checkpoint may be younger"
 
 
-def undone(tmp_path: Path) -> Path:
-    """Version 4 is a remedy's clearing, 5 its undo: each with a removal."""
+DIGEST, STEP = "1" * 64, "clear:t"
+PASSING = Reading(passed=(Passed(3, 6, DIGEST, STEP),))
+# Whether the RESTORE itself says whose it is, as where a session takes the setting, or a mark in front of it.
+NOTED = pytest.mark.parametrize("noted", [True, False], ids=["its own note", "a mark before it"])
+
+
+def undone(tmp_path: Path, noted: bool = False) -> Path:
+    """Version 4 is a remedy's clearing, 5 the mark, 6 its undo: with a removal in 4 and 6."""
     table = write_table(tmp_path / "t", 3)
-    write_commit(table, 4, info("DELETE"), remove("f1.parquet"))
-    write_commit(table, 5, info("RESTORE", userMetadata="undo"), remove("marker"), add("f1.parquet"))
+    own = {"userMetadata": note_of(DIGEST, f"undo:{STEP}")} if noted else {"operationParameters": {"version": "3"}}
+    marker = note_of(DIGEST, f"marker:{STEP}", None if noted else 3)
+    write_commit(table, 4, info("WRITE"), remove("f1.parquet"))
+    write_commit(table, 5, info("WRITE", userMetadata=marker), add("marker"))
+    write_commit(table, 6, info("RESTORE", **own), remove("marker"), add("f1.parquet"))
     return table
 
 
-def test_what_the_start_passes_over_after_an_undo_is_no_finding_and_what_comes_later_is(tmp_path: Path) -> None:
-    table = undone(tmp_path)
-    passing = Reading(passed=(Passed(3, 5, "undo"),))
+@NOTED
+def test_what_the_start_passes_over_after_an_undo_is_no_finding_and_what_comes_later_is(
+    tmp_path: Path, noted: bool
+) -> None:
+    table = undone(tmp_path, noted)
 
     assert codes(judge(table, 3)) == ("SOURCE_REWRITTEN", "SOURCE_ROWS_DELETED"), "nothing passes over it"
-    assert judge(table, 3, reading=passing) == ()
-    another = Reading(passed=(Passed(3, 5, "another's"),))
+    assert judge(table, 3, reading=PASSING) == ()
+    another = Reading(passed=(Passed(3, 6, "2" * 64, STEP),))
     assert len(judge(table, 3, reading=another)) == 2, "it is another table"
-    write_commit(table, 6, info("MERGE"), remove("f2.parquet"), add("g.parquet"))
-    assert codes(judge(table, 3, reading=passing)) == ("SOURCE_REWRITTEN",), "its new rows would be left out"
+    write_commit(table, 7, info("MERGE"), remove("f2.parquet"), add("g.parquet"))
+    assert codes(judge(table, 3, reading=PASSING)) == ("SOURCE_REWRITTEN",), "its new rows would be left out"
 
 
-def test_a_stage_that_has_read_what_was_taken_back_is_refused(tmp_path: Path) -> None:
-    """One that passes over it may stand there too."""
+def test_a_restore_to_another_version_than_the_mark_names_is_somebodys(tmp_path: Path) -> None:
     table = undone(tmp_path)
+    write_commit(table, 6, info("RESTORE", operationParameters={"version": "2"}), remove("f2"), add("f1.parquet"))
 
-    for note, has_read, wanted in (("undo", True, ("SOURCE_READ_UNDONE",)), ("undo", False, ())):
-        assert codes(judge(table, 5, reading=Reading(passed=(Passed(3, 5, note, has_read),)))) == wanted
-    another = Reading(passed=(Passed(3, 5, "another's", has_read=True),))
+    assert "SOURCE_REWRITTEN" in codes(judge(table, 3, reading=PASSING))
+
+
+@NOTED
+def test_a_stage_that_has_read_what_was_taken_back_is_refused(tmp_path: Path, noted: bool) -> None:
+    """One that passes over it may stand there too; from 6 on the mark is no more to be seen."""
+    table = undone(tmp_path, noted)
+
+    for at in (5, 6):
+        for has_read, wanted in ((True, ("SOURCE_READ_UNDONE",)), (False, ())):
+            assert codes(judge(table, at, reading=Reading(passed=(Passed(3, 6, DIGEST, STEP, has_read),)))) == wanted
+    another = Reading(passed=(Passed(3, 6, "2" * 64, STEP, has_read=True),))
     assert "SOURCE_READ_UNDONE" not in codes(judge(table, 5, reading=another))
 
 

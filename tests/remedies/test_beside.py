@@ -14,6 +14,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.cli import build_parser
 from surestart.commands.plan import check_options
 from surestart.deltalog import Commit, read_delta_log
+from surestart.deltalog.remedy_note import note_of
 from surestart.diagnosis.sink_evidence import without_undone
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import EXIT_FINDINGS, Refused, UsageError
@@ -21,7 +22,6 @@ from surestart.gate.start_gate import open_gate
 from surestart.remedies.apply import ALREADY, Applied, apply_plan
 from surestart.remedies.beside import BesideEnvironment, BesideNotExact, read_beside
 from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import FILLING, read_journals
 from surestart.remedies.plan import Plan, parse_plan
 from surestart.remedies.plan_beside import plan_reset_beside
@@ -399,3 +399,10 @@ def test_what_an_undo_took_back_is_not_held_against_the_restored_checkpoint(step
 
     assert [one.version for one in without_undone((*before, restored))] == [0, 1]
     assert [one.version for one in without_undone((*before, somebodys))] == [0, 1, 2, 3]
+    marker = Commit(3, 0, "WRITE", {}, user_metadata=note_of("a" * 64, f"marker:{step}", 1))
+    behind_it = Commit(4, 0, "RESTORE", {"version": "1"})
+    assert [one.version for one in without_undone((*before, marker, behind_it))] == [0, 1]
+    to_another = Commit(4, 0, "RESTORE", {"version": "0"})
+    assert [one.version for one in without_undone((*before, marker, to_another))] == [0, 1, 2, 3, 4]
+    a_second = Commit(5, 0, "RESTORE", {"version": "1"})
+    assert [one.version for one in without_undone((*before, marker, behind_it, a_second))] == [0, 1, 5]

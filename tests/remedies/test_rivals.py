@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
+from surestart.deltalog.remedy_note import note_of
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.gate.start_gate import open_gate
 from surestart.remedies import commit_once
 from surestart.remedies.apply import apply_plan
 from surestart.remedies.chain import Chain, Link, read_chain
-from surestart.remedies.commit_once import note_of
 from surestart.remedies.half_way import CODE
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, WITHDRAWN, Entry, Journal, append_entry, read_journals
 from surestart.remedies.plan import Plan, Step, environment_facts

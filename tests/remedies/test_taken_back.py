@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.stages import build_stages
+from surestart.deltalog.remedy_note import note_of
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
-from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
 from surestart.remedies.passing import Passing
 from surestart.remedies.reading import next_reading
 from surestart.remedies.start import Start, find_start
 from surestart.remedies.taken_back import PassedOver, Stand, TakenBack, find_passed_over, find_unnoted, read_stand
-from tests.deltalog.handmade import Action, add, create, info, remove, write_commit
+from tests.deltalog.handmade import add, create, info, remove, write_commit
 
 STAGE, RAW = "deserialize", "sensor_raw"
 FIRST, SECOND = "1" * 64, "2" * 64
@@ -69,8 +69,8 @@ def test_what_a_former_version_wrote_into_the_start_is_no_hindrance() -> None:
 UNDONE_RESET = journal(FIRST, *TAKEN_BACK, facts={"restored": 1, "version": 5})
 
 
-def tables(place: Path, **more: Action) -> Table:
-    """Version 2 clears the table, 3 and 4 add to it, 5 puts version 1 back."""
+def tables(place: Path, marked: bool = False) -> Table:
+    """Version 2 clears the table, 3 and 4 add to it, 5 puts version 1 back. marked: 4 says so, and not 5 itself."""
     table = place / RAW
     write_commit(table, 0, *create())
     write_commit(table, 1, info("WRITE"), add("day=1/a.parquet"))
@@ -78,6 +78,10 @@ def tables(place: Path, **more: Action) -> Table:
     write_commit(table, 3, info("WRITE"), add("day=1/b%2C.parquet"), add("day=2/c.parquet"))
     write_commit(table, 4, info("OPTIMIZE"), add("day=2/d.parquet", dataChange=False))
     restored = info("RESTORE", userMetadata=note_of(FIRST, f"undo:clear:{RAW}"))
+    if marked:
+        marker = info("WRITE", userMetadata=note_of(FIRST, f"marker:clear:{RAW}", 1))
+        write_commit(table, 4, marker, add("day=2/d.parquet"))
+        restored = info("RESTORE", operationParameters={"version": "1"})
     write_commit(table, 5, restored, remove("day=2/d.parquet"), add("day=1/a.parquet"))
     write_commit(table, 6, info("WRITE"), add("day=2/e.parquet"))
     return Table(RAW, path=str(table))
@@ -99,6 +103,19 @@ def test_a_stream_before_it_passes_over_its_commits_and_files_and_over_nothing_e
     names = ["day=1/a.parquet", "day=1/b%2C.parquet", "c.parquet", "day=2/e.parquet", "xc.parquet", "some.tmp"]
     kept = [name for name in names if not re.search(options["excludeRegex"], name)]
     assert kept == ["day=1/a.parquet", "day=2/e.parquet", "xc.parquet"]
+
+
+def test_a_restore_is_known_by_the_mark_in_front_of_it_and_by_its_version(
+    environment: Environment, tmp_path: Path
+) -> None:
+    table = tables(tmp_path, marked=True)
+    assert passed_over(environment, table, Stand(2, 2)).files == ("b%2C.parquet", "c.parquet", "d.parquet")
+    for stand in (Stand(4, 4), Stand(5, 5)):
+        with pytest.raises(Refused) as refused:
+            passed_over(environment, table, stand)
+        assert refused.value.code == "ReadWhatWasUndone"
+    write_commit(Path(table.path), 5, info("RESTORE", operationParameters={"version": "0"}), remove("day=2/d.parquet"))
+    assert passed_over(environment, table, Stand(2, 2)) == PassedOver()
 
 
 def test_a_file_that_comes_back_in_between_is_read_where_it_was_added_first(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from surestart.deltalog import Commit, DeltaLog, HistoryEvidence, Transaction
 from surestart.deltalog.actions import integer
+from surestart.deltalog.remedy_note import find_undos
 from surestart.errors import SurestartError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 LOG = "delta log"
 HISTORY = "table history"
 LEDGER = "ledger"
-# What the undo of a remedy writes into its RESTORE: surestart.remedies.commit_once.
-_UNDO_NOTES = ('"step":"undo:clear:', '"step":"undo:swap:')
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -183,11 +182,11 @@ def batch_of(commit: Commit, app_id: str) -> int | None:
 def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
     """The commits without those that the undo of a remedy took back, its own RESTORE included: the table is what it was
     before them."""
-    standing: list[Commit] = []
+    commits = tuple(commits)
+    undos, standing = find_undos(commits), list[Commit]()
     for commit in commits:
         version = integer(commit.parameters.get("version")) if commit.operation == "RESTORE" else None
-        note = commit.user_metadata.replace(" ", "")
-        if version is not None and any(undo in note for undo in _UNDO_NOTES):
+        if version is not None and commit.version in undos:
             standing = [one for one in standing if one.version <= version]
         else:
             standing.append(commit)

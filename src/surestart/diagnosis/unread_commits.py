@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surestart.deltalog import Commit
+from surestart.deltalog.remedy_note import is_put_back
 
 _FEED = ("readchangefeed", "readchangedata")
 _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")
@@ -24,12 +25,13 @@ _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")
 
 @dataclass(frozen=True)
 class Passed:
-    """The commits behind `before` up to `last`: an undo has taken them back. note: what the commit `last` then says.
-    has_read: the stage stands among them, and nobody has noted that it passes over them."""
+    """The commits behind `before` up to `last`: the undo of this remedy's step has taken them back. has_read: the stage
+    stands among them, and nobody has noted that it passes over them."""
 
     before: int
     last: int
-    note: str
+    digest: str
+    step: str
     has_read: bool = False
 
 
@@ -51,8 +53,7 @@ class Reading:
         return next((one for one in self._of_this_table(commits) if one.has_read), None)
 
     def _of_this_table(self, commits: Sequence[Commit]) -> list[Passed]:
-        notes = {commit.version: commit.user_metadata for commit in commits}
-        return [one for one in self.passed if notes.get(one.last) == one.note]
+        return [one for one in self.passed if is_put_back(commits, one.digest, one.step, one.before, one.last)]
 
     @property
     def reads_feed(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from surestart.deltalog.remedy_note import MARKER, UNDO
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.remedies.commit_once import find_commit
 from surestart.remedies.jobs_back import set_jobs_back
@@ -59,7 +60,7 @@ def _is_untouched(run: Running, step: Step) -> bool:
         return False
     _, output = find_output(run, step)
     return not any(
-        find_commit(run.spark, output.table, run.digest, f"{mine}:{step.id}") is not None for mine in ("marker", "undo")
+        find_commit(run.spark, output.table, run.digest, f"{mine}{step.id}") is not None for mine in (MARKER, UNDO)
     )
 
 

@@ -9,16 +9,15 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surestart.deltalog import history_evidence, read_history
 from surestart.deltalog.commit import Commit
-from surestart.environment import Table
-from surestart.remedies.commit_once import NOTE
+from surestart.deltalog.remedy_note import RemedyNote, read_remedy_note
+from surestart.remedies.commit_once import EVERY_ROW, read_newest
 from surestart.remedies.world import LinkFacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOKED_AT, _SHOWN = 1000, 3
+_SHOWN = 3
 _WRITES = ("WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "COPY INTO", "CLONE", "CONVERT")
 
 
@@ -27,7 +26,7 @@ def name_other_writers(spark: SparkSession, facts: Sequence[LinkFacts]) -> list[
     lines = []
     for one in facts:
         for name, table in one.tables.items():
-            strange = _strange(_newest(spark, table.table), one.link.query) if table.exists else []
+            strange = _strange(read_newest(spark, table.table), one.link.query) if table.exists else []
             if not strange:
                 continue
             shown = ", ".join(_tell(commit) for commit in strange[-_SHOWN:])
@@ -40,23 +39,23 @@ def name_other_writers(spark: SparkSession, facts: Sequence[LinkFacts]) -> list[
     return lines
 
 
-def _newest(spark: SparkSession, table: Table) -> Sequence[Commit]:
-    if table.path:
-        return read_history(table.path, limit=_LOOKED_AT)
-    return history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {_LOOKED_AT}").collect()).commits
-
-
 def _strange(commits: Sequence[Commit], query: str) -> list[Commit]:
     found: list[Commit] = []
     for commit in commits:
-        if f'"{NOTE}"' in commit.user_metadata:
-            # A remedy's own; nothing is left of what was there before one that empties or replaces the table.
-            emptied = commit.operation == "DELETE" and commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
-            if emptied or (commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"):
-                found = []
+        note = read_remedy_note(commit.user_metadata)
+        if note is not None:
+            found = [] if _leaves_nothing(commit, note) else found
         elif (commit.mark is None or commit.mark.query != query) and _adds_rows(commit):
             found.append(commit)
     return found
+
+
+def _leaves_nothing(commit: Commit, note: RemedyNote) -> bool:
+    """Of what was in the table before it. What a clearing keeps of a table it may have written again."""
+    if commit.operation == "DELETE":
+        return commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
+    whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", EVERY_ROW)
+    return whole and (note.step.startswith("swap:") or bool(commit.metrics and not commit.output_rows))
 
 
 def _adds_rows(commit: Commit) -> bool:

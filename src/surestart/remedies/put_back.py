@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from surestart.deltalog import read_active_files
+from surestart.deltalog.remedy_note import MARKER, UNDO
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
 from surestart.failpoints import reach
 from surestart.remedies.chain import EVERY_ROW, GOOD, Output
-from surestart.remedies.commit_once import find_commit, note_of, one_commit
+from surestart.remedies.commit_once import append_once, find_undo, quoted, replace_once
 from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.kept import read_at
 from surestart.remedies.next_command import plan_command
@@ -19,27 +20,26 @@ from surestart.remedies.running import Running
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
 from surestart.sinks.delta_table import read_columns
-from surestart.sinks.identity import USER_METADATA
+from surestart.sinks.transaction import no_rows
 from surestart.typed import spark_sql
 
 
 def put_back(run: Running, step: Step, output: Output, before: int | None) -> int | None:
     """The table holds what it held at that version; the version of the RESTORE. before None or below 0: there was no
     table, so it is emptied; None where there is none now."""
-    undo = f"undo:{step.id}"
     if before is None or int(before) < 0:
-        return _empty_again(run, undo, output.table)
-    done = find_commit(run.spark, output.table, run.digest, undo)
+        return _empty_again(run, step, output.table)
+    done = find_undo(run.spark, output.table, run.digest, step.id)
     if done is None:
         check_restorable(run, step, output.table, int(before))
-        if output.role in (EVERY_ROW, GOOD):
-            refuse_carried_on(run, "undo")
-            _add_marker_row(run, step, output.table)
         refuse_carried_on(run, "undo")
-        with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, undo)}):
+        _mark(run, step, output, int(before))
+        reach("remedy.restore.marked")
+        refuse_carried_on(run, "undo")
+        with applied(run.spark, pairs(EVERYWHERE)):
             run.spark.sql(f"RESTORE TABLE {output.table.sql} TO VERSION AS OF {int(before)}").collect()
         reach("remedy.restore.after_commit")
-        done = find_commit(run.spark, output.table, run.digest, undo)
+        done = find_undo(run.spark, output.table, run.digest, step.id)
     if done is None:
         raise CannotTell(
             f"{output.table.label} was restored to version {before}, and its history does not say so",
@@ -81,21 +81,20 @@ def _deleted_files(run: Running, table: Table, version: int) -> tuple[int | str,
     return 0, 0
 
 
-def _add_marker_row(run: Running, step: Step, table: Table) -> None:
-    """One row of nulls, which the RESTORE that follows takes away again. A RESTORE of a table that is empty by now
-    would only add files: a stream that reads the table would take them for new rows. With a file removed it is a
-    change, and is passed over."""
-    with one_commit(run.spark, run.digest, f"marker:{step.id}"):
-        columns = read_columns(run.spark, table) or {}
-        nulls = ", ".join(f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in columns.items())
-        run.spark.sql(f"INSERT INTO {table.sql} SELECT {nulls}").collect()
+def _mark(run: Running, step: Step, output: Output, before: int) -> None:
+    """A commit that says which RESTORE follows. Where a stream reads the table it is a row of nulls, which the RESTORE
+    takes away again: a RESTORE of a table that is empty by now would only add files, and the stream would take them
+    for new rows. With a file removed it is a change, and is passed over."""
+    rows = no_rows(run.spark, output.table)
+    if output.role in (EVERY_ROW, GOOD):
+        nulls = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in rows.dtypes]
+        rows = run.spark.sql(f"SELECT {', '.join(nulls)}")
+    append_once(rows, output.table, run.digest, f"{MARKER}{step.id}", restores=before)
 
 
-def _empty_again(run: Running, undo: str, table: Table) -> int | None:
+def _empty_again(run: Running, step: Step, table: Table) -> int | None:
     """There was no table before the remedy: what the stage has written since goes."""
     if read_columns(run.spark, table) is None:
         return None
     refuse_carried_on(run, "undo")
-    with one_commit(run.spark, run.digest, undo):
-        run.spark.sql(f"DELETE FROM {table.sql}").collect()
-    return find_commit(run.spark, table, run.digest, undo)
+    return replace_once(no_rows(run.spark, table), table, run.digest, f"{UNDO}{step.id}")

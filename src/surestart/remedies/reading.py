@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from surestart.diagnosis.unread_commits import Passed, Reading
 from surestart.environment import Environment
-from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import Journal
 from surestart.remedies.start import find_start, read_begin_stand
 from surestart.remedies.taken_back import has_read, read_taken_back
@@ -26,12 +25,7 @@ def next_reading(environment: Environment, stage: Stage, journals: Sequence[Jour
     known = read_taken_back(journals, environment.table(source.table).name)
     stand = read_begin_stand(environment.checkpoint(stage.name), start) if known else None
     passed = [
-        Passed(
-            one.before,
-            one.version,
-            note_of(one.digest, f"undo:{one.step}"),
-            has_read=stand is not None and has_read(stand, one),
-        )
+        Passed(one.before, one.version, one.digest, one.step, has_read=stand is not None and has_read(stand, one))
         for one in known
     ]
     return Reading(tuple(options.items()), tuple(passed))

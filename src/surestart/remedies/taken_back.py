@@ -23,10 +23,10 @@ from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.deltalog import Commit, history_evidence, read_history
 from surestart.deltalog.added_files import read_added_files
 from surestart.deltalog.listing import NoDeltaLog
+from surestart.deltalog.remedy_note import is_put_back
 from surestart.diagnosis.session_evidence import with_changes
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
-from surestart.remedies.commit_once import note_of
 from surestart.remedies.journal import UNDONE, Journal
 from surestart.remedies.next_command import plan_command
 from surestart.remedies.passing import Passing
@@ -179,14 +179,13 @@ def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack,
     return tuple(sorted(found, key=lambda one: one.version))
 
 
-def _ahead(known: Iterable[TakenBack], commits: Iterable[Commit], first: int) -> tuple[TakenBack, ...]:
+def _ahead(known: Iterable[TakenBack], commits: Sequence[Commit], first: int) -> tuple[TakenBack, ...]:
     """Those that a stream has still before it. The table's own log has to say so too: another table of the same name
     has other commits under these numbers."""
-    notes = {commit.version: commit.user_metadata for commit in commits}
     return tuple(
         one
         for one in known
-        if one.version >= first and notes.get(one.version) == note_of(one.digest, f"undo:{one.step}")
+        if one.version >= first and is_put_back(commits, one.digest, one.step, one.before, one.version)
     )
 
 

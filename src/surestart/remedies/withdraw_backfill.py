@@ -9,10 +9,11 @@ wakes up later, adds nothing to that table.
 
 from __future__ import annotations
 
+from surestart.deltalog.remedy_note import note_of
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.failpoints import reach
-from surestart.remedies.commit_once import find_commit, note_of
+from surestart.remedies.commit_once import find_commit
 from surestart.remedies.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN, Journal
 from surestart.remedies.journaling import again, carried_on, enter, enter_done, read_again
 from surestart.remedies.plan import Plan, Step
@@ -21,8 +22,8 @@ from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.database import removal_of
 from surestart.session import applied
 from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_table import read_table
 from surestart.sinks.postgres_fill import give_up_filling
+from surestart.sinks.transaction import append_pair
 
 
 def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
@@ -64,18 +65,6 @@ def _used_up(run: Running, step: Step, table: Table) -> bool:
     mark = f"withdrawn:{step.id}"
     if find_commit(run.spark, table, run.digest, mark) is None:
         with applied(run.spark, pairs(EVERYWHERE)):
-            writer = (
-                read_table(run.spark, table)
-                .limit(0)
-                .write.format("delta")
-                .mode("append")
-                .option("txnAppId", identity_of(run))
-                .option("txnVersion", "0")
-                .option("userMetadata", note_of(run.digest, mark))
-            )
-            if table.path:
-                writer.save(table.path)
-            else:
-                writer.saveAsTable(table.sql)
+            append_pair(run.spark, table, identity_of(run), 0, note_of(run.digest, mark))
         reach("remedy.backfill.used_up")
     return find_commit(run.spark, table, run.digest, mark) is not None

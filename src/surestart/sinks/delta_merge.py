@@ -232,12 +232,12 @@ def read_bounds(
     conditions = []
     for name in partition_by:
         values = sorted(row[f"set_{name}"])
-        within = f"t.`{name}` IN ({', '.join(_literal(value, kinds[name]) for value in values)})" if values else ""
+        within = f"t.`{name}` IN ({', '.join(literal(value, kinds[name]) for value in values)})" if values else ""
         conditions.append(_or_null(name, within, row[f"nulls_{name}"]))
     for name in bounded_by:
         low, high = row[f"min_{name}"], row[f"max_{name}"]
         within = (
-            "" if low is None else f"t.`{name}` BETWEEN {_literal(low, kinds[name])} AND {_literal(high, kinds[name])}"
+            "" if low is None else f"t.`{name}` BETWEEN {literal(low, kinds[name])} AND {literal(high, kinds[name])}"
         )
         conditions.append(_or_null(name, within, row[f"nulls_{name}"]))
     null_keys = frozenset(name for name in keys if row[f"nulls_{name}"])
@@ -254,8 +254,12 @@ def _columns(side: str, names: tuple[str, ...]) -> str:
     return ", ".join(f"{side}.`{name}`" for name in names)
 
 
-def _literal(value: str, kind: str) -> str:
-    if kind not in ("string", "date", "timestamp", "int", "bigint", "smallint", "tinyint"):
+# Whose values, written as texts, are written out in SQL.
+LITERAL_KINDS = frozenset({"string", "date", "timestamp", "int", "bigint", "smallint", "tinyint"})
+
+
+def literal(value: str, kind: str) -> str:
+    if kind not in LITERAL_KINDS:
         raise TypeError(f"a bound of type {kind} cannot be written as a literal")
     quoted = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return quoted if kind == "string" else f"CAST({quoted} AS {kind})"

@@ -20,6 +20,7 @@ from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.readwriter import DataFrameWriter
 
 
 def takes_pairs(spark: SparkSession) -> bool:
@@ -42,21 +43,24 @@ def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> It
 
 def append_pair(spark: SparkSession, table: Table, app_id: str, version: int, note: str) -> None:
     """The table has a commit of no rows with this pair and note; if it knew the pair, it is as it was."""
-    # Not made from a read of the table: such an append would conflict with whatever is written meanwhile.
-    nothing = spark.createDataFrame([], read_table(spark, table).schema)
-    append_with_pair(nothing, table, app_id, version, note)
+    append_with_pair(no_rows(spark, table), table, app_id, version, note)
 
 
 def append_with_pair(rows: DataFrame, table: Table, app_id: str, version: int, note: str) -> None:
     """The rows are in the table, in a commit with this pair and note; if it knew the pair, it is as it was."""
-    writer = (
-        rows.write.format("delta")
-        .mode("append")
-        .option("txnAppId", app_id)
-        .option("txnVersion", str(version))
-        .option("userMetadata", note)
-    )
+    save_with_pair(rows.write.format("delta").mode("append"), table, app_id, version, note)
+
+
+def save_with_pair(writer: DataFrameWriter, table: Table, app_id: str, version: int, note: str) -> None:
+    """What the writer writes is in the table, in a commit with this pair and note; if it knew the pair, it is as it
+    was."""
+    writer = writer.option("txnAppId", app_id).option("txnVersion", str(version)).option("userMetadata", note)
     if table.path:
         writer.save(table.path)
     else:
         writer.saveAsTable(table.sql)
+
+
+def no_rows(spark: SparkSession, table: Table) -> DataFrame:
+    """Not made from a read of the table: such a write would conflict with whatever is written meanwhile."""
+    return spark.createDataFrame([], read_table(spark, table).schema)

@@ -9,6 +9,7 @@ nobody brings it again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -17,20 +18,22 @@ from surestart.environment import Table
 from surestart.failpoints import reach
 from surestart.large_side import large_side
 from surestart.remedies.chain import NEWEST, Link, Output
-from surestart.remedies.commit_once import find_commit, one_commit
+from surestart.remedies.commit_once import EVERY_ROW, find_commit, find_undo, quoted, replace_once
 from surestart.remedies.journaling import refuse_carried_on
+from surestart.remedies.kept import read_at, removed_rows
 from surestart.remedies.plan import Step
 from surestart.remedies.put_back import check_restorable, put_back
 from surestart.remedies.running import Running
 from surestart.remedies.start import read_kept
-from surestart.sinks.delta_merge import as_stored, newest_per_key
+from surestart.sinks.delta_merge import LITERAL_KINDS, as_stored, literal, newest_per_key
 from surestart.sinks.delta_table import read_columns, read_table
+from surestart.sinks.transaction import no_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MATCHING = "t.source = k.source AND t.partition = k.partition AND t.offset < k.below"
-_VIEW = "surestart_remedy_rows"
+# So many partitions or files are named one by one in the condition of a write.
+_LITERALS = 200
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
@@ -39,19 +42,14 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     table = output.table
     if read_columns(run.spark, table) is None:
         return {"before": None, "after": None}
-    before = int(step.arguments["version"])
-    kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
-    refuse_carried_on(run, "apply")
-    with one_commit(run.spark, run.digest, step.id):
-        if kept is None:
-            run.spark.sql(f"DELETE FROM {table.sql}").collect()
-        elif output.role == NEWEST:
-            _put_former_rows_back(run, link, output, kept)
-        else:
-            _delete_above(run, table, kept)
+    before, after = int(step.arguments["version"]), find_commit(run.spark, table, run.digest, step.id)
+    if after is None:
+        kept = read_kept(run.spark, run.environment, run.digest, step.stage) if step.arguments["keeps"] else None
+        change = _find_change(run, link, output, before, kept)
+        refuse_carried_on(run, "apply")
+        after = replace_once(change.rows, table, run.digest, step.id, change.where)
     reach("remedy.clear.after_commit")
-    after = find_commit(run.spark, table, run.digest, step.id)
-    return {"before": before, "after": before if after is None else after}
+    return {"before": before, "after": after}
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
@@ -76,7 +74,7 @@ def check_version(run: Running, step: Step) -> None:
     if version < 0:
         return
     made = step.id in run.journal.done or find_commit(run.spark, output.table, run.digest, step.id) is not None
-    if made and find_commit(run.spark, output.table, run.digest, f"undo:{step.id}") is None:
+    if made and find_undo(run.spark, output.table, run.digest, step.id) is None:
         check_restorable(run, step, output.table, version)
 
 
@@ -91,41 +89,89 @@ def find_output(run: Running, step: Step) -> tuple[Link, Output]:
     return link, next(output for output in link.outputs if output.table.name == step.arguments["table"])
 
 
-def _delete_above(run: Running, table: Table, kept: DataFrame) -> None:
-    kept.createOrReplaceTempView(_VIEW)
-    try:
-        run.spark.sql(
-            f"MERGE INTO {table.sql} t USING {_VIEW} k ON {_MATCHING} WHEN NOT MATCHED BY SOURCE THEN DELETE"
-        ).collect()
-    finally:
-        run.spark.catalog.dropTempView(_VIEW)
+@dataclass(frozen=True)
+class Change:
+    """The rows that take the place of those for which the condition is true."""
+
+    rows: DataFrame
+    where: str = EVERY_ROW
 
 
-def _put_former_rows_back(run: Running, link: Link, output: Output, kept: DataFrame) -> None:
-    """Keys whose row goes: updated to their newest staying reading, or deleted when they have none."""
+def _find_change(run: Running, link: Link, output: Output, before: int, kept: DataFrame | None) -> Change:
+    if kept is None or before < 0:
+        return Change(no_rows(run.spark, output.table))
+    # By its version: what is read is what the plan has seen, also where the write has begun already.
+    table = read_at(run.spark, run.environment, output.table.name, before)
+    if output.role == NEWEST:
+        return _put_former_rows_back(run, link, output, table, kept)
+    return _delete_above(run, output.table, table, kept)
+
+
+def _delete_above(run: Running, table: Table, rows: DataFrame, kept: DataFrame) -> Change:
+    """Where the rows to go are of few partitions or files, just these are named, and only files that hold some of them
+    are written again; where they are of many, what stays is little beside them."""
     from pyspark.sql import functions as F
 
-    from surestart.remedies.kept import removed_rows
+    going = removed_rows(rows, kept).groupBy("source", "partition").agg(F.min("offset").alias("first"))
+    few = going.limit(_LITERALS + 1).collect()
+    if len(few) > _LITERALS:
+        return Change(_staying(rows, kept))
+    named = [_at_or_above(row["source"], row["partition"], row["first"]) for row in few]
+    return Change(no_rows(run.spark, table), " OR ".join(named) or "false")
+
+
+def _at_or_above(source: str | None, partition: int | None, first: int | None) -> str:
+    """A row without an offset goes as well: it is below no mark."""
+    above = "offset IS NULL" if first is None else f"(offset >= {int(first)} OR offset IS NULL)"
+    part = "partition IS NULL" if partition is None else f"partition = {int(partition)}"
+    return f"({_is('source', source, 'string')} AND {part} AND {above})"
+
+
+def _is(name: str, value: str | None, kind: str) -> str:
+    return f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {literal(value, kind)}"
+
+
+def _staying(rows: DataFrame, kept: DataFrame) -> DataFrame:
+    """The opposite of `removed_rows`."""
+    from pyspark.sql import functions as F
+
+    marks = F.broadcast(kept.toDF("k_source", "k_partition", "k_below"))
+    same = (F.col("source") == F.col("k_source")) & (F.col("partition") == F.col("k_partition"))
+    return rows.join(marks, same & (F.col("offset") < F.col("k_below")), "left_semi")
+
+
+def _put_former_rows_back(run: Running, link: Link, output: Output, gold: DataFrame, kept: DataFrame) -> Change:
+    """Keys whose row goes have their newest staying reading, or none."""
+    from pyspark.sql import functions as F
 
     assert link.input is not None
-    gold = read_table(run.spark, output.table)
     # A key may have nulls in it: equal by `=` to nothing, its row would stay.
     names = {key: f"_going_{key}" for key in output.keys}
-    same = reduce(and_, [F.col(key).eqNullSafe(F.col(name)) for key, name in names.items()])
-    going = removed_rows(gold, kept).select(*[F.col(key).alias(name) for key, name in names.items()])
+    same = reduce(and_, [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for key, name in names.items()])
+    going = removed_rows(gold, kept)
+    keys = going.select(*[F.col(quoted(key)).alias(name) for key, name in names.items()])
     given = as_stored(read_table(run.spark, link.input), output.partition_by)
     staying = given.join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
+    columns = [F.col(quoted(name)).cast(kind).alias(name) for name, kind in gold.dtypes]
     former = newest_per_key(
-        staying.join(large_side(going), same, "left_semi").select(*gold.columns), output.keys, output.order
+        staying.join(large_side(keys), same, "left_semi").select(*columns), output.keys, output.order
     )
-    rows = going.join(former.withColumn("_former", F.lit(True)), same, "left")
-    rows.createOrReplaceTempView(_VIEW)
-    try:
-        on = " AND ".join(f"t.`{key}` <=> k.`{name}`" for key, name in names.items())
-        values = ", ".join(f"t.`{name}` = k.`{name}`" for name in gold.columns)
-        run.spark.sql(
-            f"MERGE INTO {output.table.sql} t USING {_VIEW} k ON {on} "
-            f"WHEN MATCHED AND k._former THEN UPDATE SET {values} WHEN MATCHED THEN DELETE"
-        ).collect()
-    finally:
-        run.spark.catalog.dropTempView(_VIEW)
+    where = _partitions_of(going.unionByName(former), output.partition_by)
+    return Change(_staying(gold, kept).where(where).unionByName(former), where)
+
+
+def _partitions_of(rows: DataFrame, partition_by: tuple[str, ...]) -> str:
+    """True for each row that lies in a partition of one of these; for every row where the table has none, or they are
+    too many to name."""
+    from pyspark.sql import functions as F
+
+    kinds = dict(rows.dtypes)
+    # A time is written out in the session's time zone, which is another inside the write.
+    if not partition_by or not {kinds[name] for name in partition_by} <= LITERAL_KINDS - {"timestamp"}:
+        return EVERY_ROW
+    few = rows.select(*[F.col(quoted(name)).cast("string") for name in partition_by]).distinct()
+    found = few.limit(_LITERALS + 1).collect()
+    if len(found) > _LITERALS:
+        return EVERY_ROW
+    named = [" AND ".join(_is(name, row[name], kinds[name]) for name in partition_by) for row in found]
+    return " OR ".join(f"({one})" for one in named) or "false"

@@ -10,24 +10,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from surestart.errors import CannotTell
 from surestart.gate.describe_run import describe_run
 from surestart.registry.read_runs import read_runs
 from surestart.registry.run_record import FINISHED, REMEDY, RunRecord
 from surestart.registry.write_runs import append_runs
 from surestart.remedies.beside import BESIDE
 from surestart.remedies.chain import Link
-from surestart.remedies.commit_once import find_commit, note_of
+from surestart.remedies.commit_once import mark_once
 from surestart.remedies.journal import now
 from surestart.remedies.plan import Step
 from surestart.remedies.running import Running
 from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.start import Start, read_kept
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.identity import USER_METADATA
 from surestart.sources.kafka import KafkaSource
-from surestart.typed import spark_sql
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
@@ -92,19 +87,4 @@ def _mark_version(run: Running, link: Link) -> int:
     """A commit of the input table that changes no row, behind the clearing: the stream begins there. A version that
     does not exist yet is no start for Delta, and the newest one may have added rows."""
     assert link.input is not None
-    step = f"begin:{link.name}"
-    version = find_commit(run.spark, link.input, run.digest, step)
-    if version is None:
-        with applied(run.spark, {**pairs(EVERYWHERE), USER_METADATA: note_of(run.digest, step)}):
-            run.spark.sql(
-                f"ALTER TABLE {link.input.sql} SET TBLPROPERTIES ('surestart.begin' = '{run.digest[:16]}')"
-            ).collect()
-        version = find_commit(run.spark, link.input, run.digest, step)
-    if version is None:
-        raise CannotTell(
-            f"{link.input.label} does not show the commit that {link.query} is to begin at",
-            meaning="Where the stage would begin is not certain.",
-            next=spark_sql(f"DESCRIBE HISTORY {link.input.sql} LIMIT 5"),
-            code="BeginNotSeen",
-        )
-    return version
+    return mark_once(run.spark, link.input, run.digest, f"begin:{link.name}")

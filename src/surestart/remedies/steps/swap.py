@@ -14,19 +14,14 @@ from surestart.errors import CannotTell
 from surestart.failpoints import reach
 from surestart.remedies.beside import beside_of
 from surestart.remedies.chain import Output
-from surestart.remedies.commit_once import find_commit, one_commit
+from surestart.remedies.commit_once import find_commit, replace_once
 from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.kept import read_at
 from surestart.remedies.plan import Step
 from surestart.remedies.put_back import put_back
 from surestart.remedies.running import Running
 from surestart.remedies.steps.clear import find_output
-from surestart.session import applied
 from surestart.typed import spark_sql
-
-_VIEW = "surestart_remedy_rows"
-# A cluster may have made "dynamic" its default: then partitions without new rows would keep their former ones.
-_WHOLE_TABLE = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
@@ -37,23 +32,9 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     # A stage that never ran has no table yet.
     link.stage.sink.prepare(run.spark, run.environment)
     rows = read_at(run.spark, own, table.name, int(checked["beside"][table.name]))
-    columns = ", ".join(f"`{name}`" for name in rows.columns)
-    rows.createOrReplaceTempView(_VIEW)
     refuse_carried_on(run, "apply")
-    try:
-        with applied(run.spark, _WHOLE_TABLE), one_commit(run.spark, run.digest, step.id):
-            run.spark.sql(f"INSERT OVERWRITE {table.sql} ({columns}) SELECT {columns} FROM {_VIEW}").collect()
-    finally:
-        run.spark.catalog.dropTempView(_VIEW)
+    after = replace_once(rows, table, run.digest, step.id)
     reach("remedy.swap.after_commit")
-    after = find_commit(run.spark, table, run.digest, step.id)
-    if after is None:
-        raise CannotTell(
-            f"{table.label} was given its new rows, and its history does not say so",
-            meaning="Whether the swap was made cannot be told.",
-            next=spark_sql(f"DESCRIBE HISTORY {table.sql} LIMIT 5"),
-            code="SwapNotSeen",
-        )
     return {"before": checked["live"][table.name], "after": after}
 
 
