@@ -6,7 +6,7 @@ import sys
 
 from surestart.environment import environment_from_settings
 from surestart.remedies.plan import read_plan
-from surestart.session import local_session
+from surestart.session import session
 from tests.remedies.remedy import apply, undo
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     root, verb, path = sys.argv[1:4]
     environment = environment_from_settings("local", "sensor", {"root": root}, environ={})
     plan = read_plan(path)
-    spark = local_session("remedy under test")
+    spark = session("remedy under test")
     if verb == "undo":
         undo(spark, environment, plan)
     else:

@@ -470,8 +470,11 @@ def _order(world: World, plan: Plan) -> list[Step]:
 def is_touched(world: World, journal: Journal) -> bool:
     """The undo has brought something back, or may have."""
     plan: Plan = journal.first.facts["plan"]
-    made = [f"{digest_of(plan)}:{what}:" for what in ("marker", "undo")]
-    if any(commit.note.startswith(tuple(made)) for table in world.tables.values() for commit in table.commits):
+    if any(
+        commit.note.startswith(f"{digest_of(plan)}:marker:")
+        for table in world.tables.values()
+        for commit in table.commits
+    ):
         return True
     return any(step.kind == "retire" and step.id in journal.undone for step in plan.steps)
 
@@ -553,27 +556,27 @@ def _bring_back(world: World, plan: Plan, journal: Journal, step: Step) -> Steps
 
 
 def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
-    name, note = step.arguments["table"], f"{digest_of(plan)}:undo:{step.id}"
-    table = world.tables[name]
+    name, before = step.arguments["table"], step.arguments["version"]
+    table, marker = world.tables[name], f"{digest_of(plan)}:marker:{step.id}"
     made = table.find(f"{digest_of(plan)}:{step.id}") is not None and world.rules.unjournaled_clear_undone
     if step.id not in journal.done and not made:
         return
-    if table.find(note) is None:
-        if step.arguments["version"] < world.vacuumed.get(name, 0):
+    if table.find_restore(marker, before) is None:
+        if before < world.vacuumed.get(name, 0):
             raise refusal("UndoTooLate")
-        if name in ("raw", "good") and world.rules.marker_row:
-            marker = f"{digest_of(plan)}:marker:{step.id}"
-            world.append(name, [(None, -1, 0)], marker, 0, marker)
-            yield
-        world.restore(name, step.arguments["version"], note)
+        rows = [(None, -1, 0)] if name in ("raw", "good") and world.rules.marker_row else []
+        world.append(name, rows, marker, 0, marker)
+        yield
+        world.restore(name, before)
         yield
 
 
 def _taken_back(world: World, plan: Plan, step: Step) -> dict[str, Any]:
     if step.kind != "clear" or not world.rules.skip_window:
         return {}
-    restored = world.tables[step.arguments["table"]].find(f"{digest_of(plan)}:undo:{step.id}")
-    return {} if restored is None else {"restored": step.arguments["version"], "version": restored}
+    table, before = world.tables[step.arguments["table"]], step.arguments["version"]
+    restored = table.find_restore(f"{digest_of(plan)}:marker:{step.id}", before)
+    return {} if restored is None else {"restored": before, "version": restored}
 
 
 def _check_undone(world: World, plan: Plan) -> None:

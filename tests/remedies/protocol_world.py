@@ -139,6 +139,12 @@ class Table:
     def find(self, note: str) -> int | None:
         return next((version for version, commit in enumerate(self.commits) if commit.note == note), None)
 
+    def find_restore(self, marker: str, before: int) -> int | None:
+        """It has no note of its own: the first one behind the marker, to that version."""
+        behind = self.find(marker)
+        restores = [at for at, commit in enumerate(self.commits) if commit.note == f"restore {before}"]
+        return None if behind is None else next((at for at in restores if at > behind), None)
+
 
 @dataclass
 class World:
@@ -198,8 +204,8 @@ class World:
         self._commit(name, (File(self.tick(), tuple(rows)),), note)
         return True
 
-    def restore(self, name: str, version: int, note: str) -> None:
-        self._commit(name, self.tables[name].content[version], note)
+    def restore(self, name: str, version: int) -> None:
+        self._commit(name, self.tables[name].content[version], f"restore {version}")
 
     def _seen(self, name: str, app: str, number: int) -> bool:
         """Delta compares with >=."""

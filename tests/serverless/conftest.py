@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from surestart.environment import Environment, environment_from_settings
+from tests.remedies.conftest import ran_thrice, stood  # noqa: F401
 from tests.serverless import twin
 
 

@@ -1,0 +1,197 @@
+"""Every remedy and its undo on the twin: counted by plain Python, killed between the commits of one step, and carried
+over to a classic session, which has what serverless refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surestart.deltalog import read_history
+from surestart.deltalog.remedy_note import find_undos
+from surestart.environment import Environment, environment_from_settings
+from surestart.errors import Refused
+from surestart.failpoints import VARIABLE
+from surestart.remedies.certificate import certify
+from surestart.remedies.journal import FINISHED, WITHDRAWN
+from surestart.remedies.plan import Plan
+from surestart.remedies.plan_beside import plan_beside
+from surestart.remedies.plan_replay import From
+from surestart.runner import run_stage
+from tests.foundation.rows import TABLES
+from tests.remedies.remedy import (
+    apply,
+    assert_exact,
+    chain_of,
+    contents,
+    land_more,
+    replay,
+    request,
+    reset,
+    run_stages,
+    undo,
+)
+from tests.remedies.test_kill_matrix import CASES, Case, journal_of
+from tests.serverless import twin
+from tests.serverless.conftest import on_the_twin
+
+pytestmark = [
+    pytest.mark.serverless,
+    pytest.mark.skipif(not on_the_twin(), reason="no twin: run by make test-serverless"),
+]
+SCHEMA = "remedies_on_the_twin"
+
+
+def beside(stage: str) -> Case:
+    return Case(
+        lambda spark, environment: plan_beside(spark, environment, chain_of(environment), stage, request(run=True))
+    )
+
+
+EVERY = {**CASES, "reset raw-ingest beside": beside("raw-ingest"), "reset merge-gold beside": beside("merge-gold")}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_remedy_is_exact_and_its_undo_gives_back_what_was_there(spark: Any, stood: Environment, name: str) -> None:
+    case = EVERY[name]
+    case.prepare(spark, stood)
+    before = contents(spark, stood)
+    plan = case.plan(spark, stood)
+
+    applied = apply(spark, stood, plan)
+
+    assert applied.journal.state == FINISHED
+    if case.ends_exact:
+        assert_exact(stood)
+        assert applied.certificate is not None
+        assert applied.certificate["exact"]
+    if plan.undo:
+        assert undo(spark, stood, plan).state == WITHDRAWN
+        found = contents(spark, stood)
+        assert {key for key in before if found[key] != before[key]} == set()
+    elif case.ends_exact:
+        with pytest.raises(Refused, match="nothing that could be undone"):
+            undo(spark, stood, plan)
+    if case.ends_exact:
+        land_more(stood)
+        run_stages(spark, stood)
+        assert_exact(stood)
+        assert certify(spark, stood, chain_of(stood)).is_exact
+
+
+def drive(environment: Environment, verb: str, plan: Plan, place: Path, **variables: str) -> tuple[int, str]:
+    """A driver of its own; a variable that is empty is taken away."""
+    file = place / "plan.json"
+    file.write_text(plan.as_json())
+    given = {name: value for name, value in {**os.environ, **variables}.items() if value}
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.remedies.drive", environment.root, verb, str(file)],
+        env=given,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ran.returncode, ran.stderr[-3000:]
+
+
+CLASSIC = {"SPARK_REMOTE": "", twin.VARIABLE: "", "DATABRICKS_RUNTIME_VERSION": ""}
+APPLYING = ("remedy.clear.after_commit:1", "remedy.clear.after_commit:4")
+UNDOING = ("remedy.restore.marked:1", "remedy.restore.after_commit:1", "remedy.restore.marked:4")
+
+
+@pytest.mark.parametrize("point", APPLYING)
+def test_an_apply_that_was_killed_behind_a_commit_goes_on(
+    spark: Any, stood: Environment, tmp_path: Path, point: str
+) -> None:
+    plan = replay(spark, stood, "raw-ingest", From(batch=1), run=True)
+    code, said = drive(stood, "apply", plan, tmp_path, **{VARIABLE: point})
+    assert code == -signal.SIGKILL, said
+    apply(spark, stood, plan)
+    assert_exact(stood)
+    assert commits_of(stood, plan, "clear:sensor_raw") == 1
+
+
+@pytest.mark.parametrize("point", UNDOING)
+def test_an_undo_that_was_killed_around_a_restore_goes_on(
+    spark: Any, stood: Environment, tmp_path: Path, point: str
+) -> None:
+    before = contents(spark, stood)
+    plan = replay(spark, stood, "raw-ingest", From(batch=1))
+    apply(spark, stood, plan)
+    run_stages(spark, stood)
+    code, said = drive(stood, "undo", plan, tmp_path, **{VARIABLE: point})
+    assert code == -signal.SIGKILL, said
+    undo(spark, stood, plan)
+    assert contents(spark, stood) == before
+    for name in TABLES:
+        history = read_history(stood.table(name).path)
+        assert [one.operation for one in history].count("RESTORE") == len(find_undos(history)) == 1
+    land_more(stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+@pytest.mark.parametrize("beside_it", [False, True], ids=["in place", "beside"])
+@pytest.mark.parametrize("first", ["the twin", "a classic session"])
+def test_what_one_compute_has_applied_the_other_takes_back(
+    spark: Any, stood: Environment, tmp_path: Path, first: str, beside_it: bool
+) -> None:
+    before = contents(spark, stood)
+    plan = beside("raw-ingest").plan(spark, stood) if beside_it else replay(spark, stood, "raw-ingest", From(batch=1))
+    if first == "the twin":
+        apply(spark, stood, plan)
+        code, said = drive(stood, "undo", plan, tmp_path, **CLASSIC)
+    else:
+        code, said = drive(stood, "apply", plan, tmp_path, **CLASSIC)
+        assert code == 0, said
+        undo(spark, stood, plan)
+    assert code == 0, said
+    journal = journal_of(stood, plan)
+    assert journal is not None
+    assert journal.state == WITHDRAWN
+    assert contents(spark, stood) == before
+    land_more(stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+@pytest.fixture
+def cataloged(spark: Any, stood: Environment) -> Iterator[Environment]:
+    """The same tables and checkpoints, by name, as on serverless; their history begins anew."""
+    given = {"catalog": "spark_catalog", "schema": SCHEMA, "landing": stood.landing}
+    environment = environment_from_settings(
+        "local", "sensor", {**given, "checkpoint_root": stood.checkpoint_root}, environ={}
+    )
+    spark.sql(f"CREATE SCHEMA {SCHEMA}")
+    for name in TABLES:
+        spark.sql(f"CREATE TABLE {environment.table(name).sql} USING delta LOCATION '{stood.table(name).path}'")
+    yield environment
+    spark.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
+
+
+def test_tables_that_a_catalog_knows_by_name(spark: Any, stood: Environment, cataloged: Environment) -> None:
+    before = contents(spark, stood)
+    for plan in (replay(spark, cataloged, "raw-ingest", From(batch=1)), reset(spark, cataloged, "raw-ingest")):
+        apply(spark, cataloged, plan)
+        for link in chain_of(cataloged).links:
+            run_stage(spark, cataloged, link.stage)
+        assert_exact(stood)
+        undo(spark, cataloged, plan)
+        assert contents(spark, stood) == before
+    land_more(stood)
+    for link in chain_of(cataloged).links:
+        run_stage(spark, cataloged, link.stage)
+    assert_exact(stood)
+
+
+def commits_of(environment: Environment, plan: Plan, step: str) -> int:
+    name = step.partition(":")[2]
+    notes = [one.user_metadata for one in read_history(environment.table(name).path)]
+    return sum(plan.digest in note and f'"{step}"' in note for note in notes)
