@@ -21,7 +21,7 @@ from surestart.failpoints import VARIABLE
 from surestart.remedies.certificate import certify
 from surestart.remedies.journal import FINISHED, WITHDRAWN
 from surestart.remedies.plan import Plan
-from surestart.remedies.plan_beside import plan_beside
+from surestart.remedies.plan_beside import plan_reset_beside
 from surestart.remedies.plan_replay import From
 from surestart.runner import run_stage
 from tests.foundation.rows import TABLES
@@ -50,7 +50,9 @@ SCHEMA = "remedies_on_the_twin"
 
 def beside(stage: str) -> Case:
     return Case(
-        lambda spark, environment: plan_beside(spark, environment, chain_of(environment), stage, request(run=True))
+        lambda spark, environment: plan_reset_beside(
+            spark, environment, chain_of(environment), stage, request(run=True)
+        )
     )
 
 

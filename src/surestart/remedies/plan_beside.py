@@ -32,7 +32,7 @@ from surestart.remedies.run_steps import run_steps
 from surestart.remedies.same_topic import recorded_topic
 from surestart.remedies.size_text import size_text
 from surestart.remedies.source_reach import Loss, find_loss, reaching, together
-from surestart.remedies.world import LinkFacts, as_identities, read_link
+from surestart.remedies.world import LinkFacts, as_identities, read_link, refuse_append_only
 from surestart.sinks.postgres import PostgresSink
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def plan_reset_beside(
     _refuse_what_cannot(environment, chain, stage, request)
     links = chain.below(stage)
     facts = [read_link(link, spark, with_files=False) for link in links]
+    refuse_append_only(facts)
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)

@@ -16,7 +16,7 @@ from surestart.remedies.other_writers import name_other_writers
 from surestart.remedies.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan_database import plan_database
 from surestart.remedies.planning import IN_PLACE, Request, batches_of
-from surestart.remedies.world import LinkFacts, as_world, read_link
+from surestart.remedies.world import LinkFacts, as_world, read_link, refuse_append_only
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +35,8 @@ def plan_retire(
             next=plan_command(environment, "retire", stage) + "  # its tables stay",
             code="TablesAreRead",
         )
+    if clear_tables:
+        refuse_append_only([facts])
     steps, effects = [], []
     for name, table in facts.tables.items():
         action = "remove rows" if clear_tables else "stays as it is"

@@ -33,7 +33,7 @@ from surestart.remedies.plan_database import plan_database
 from surestart.remedies.run_steps import run_steps
 from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.source_reach import Loss, Reaching, find_loss, hidden_below, reaching, together
-from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts
+from surestart.remedies.world import LinkFacts, TableFacts, as_world, read_link, read_table_facts, refuse_append_only
 from surestart.sinks.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def plan_in_place(
     """Rows that do not stay are removed from the tables as they stand; Delta's time travel keeps them for an undo."""
     links = chain.below(stage)
     facts = [read_link(link, spark) for link in links]
+    refuse_append_only(facts)
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)

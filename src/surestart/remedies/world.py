@@ -20,6 +20,7 @@ from surestart.remedies.database_facts import as_database_world
 from surestart.remedies.manifest import Manifest, local_folder, read_manifest
 from surestart.remedies.next_command import plan_again
 from surestart.remedies.plan import Plan
+from surestart.typed import spark_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TableFacts:
     """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
-    milliseconds its present version can be restored once it is a former one."""
+    milliseconds its present version can be restored once it is a former one. append_only: Delta refuses to remove a row
+    of it."""
 
     table: Table
     table_id: str = ""
@@ -38,6 +40,7 @@ class TableFacts:
     size: int = 0
     earliest_version: int = 0
     undo_retention: int = 0
+    append_only: bool = False
 
     @property
     def exists(self) -> bool:
@@ -81,6 +84,7 @@ def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
         size=sum(file.size for file in files),
         earliest_version=log.earliest_version,
         undo_retention=min(log.log_retention, log.deleted_file_retention),
+        append_only=_is_append_only(log.properties),
     )
 
 
@@ -109,7 +113,24 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         files=int(detail["numFiles"] or 0),
         size=int(detail["sizeInBytes"] or 0),
         undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
+        append_only=_is_append_only(properties),
     )
+
+
+def _is_append_only(properties: Mapping[str, str]) -> bool:
+    return properties.get("delta.appendOnly", "").lower() == "true"
+
+
+def refuse_append_only(facts: Sequence[LinkFacts]) -> None:
+    """Raises where rows of a table could not be removed: found out by its step, the plan would stand half-way."""
+    for table in [table for one in facts for table in one.tables.values() if table.append_only]:
+        raise Refused(
+            f"{table.table.label} has the property delta.appendOnly = true",
+            meaning="Delta lets nobody remove a row of it, so the remedy could not clear it. Nothing was planned.",
+            next=spark_sql(f"ALTER TABLE {table.table.sql} UNSET TBLPROPERTIES ('delta.appendOnly')"),
+            do_not="unset it without asking whoever has set it.",
+            code="TableAppendOnly",
+        )
 
 
 def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
