@@ -40,7 +40,7 @@ def add_readings(line: str, root: Path, readings: int) -> None:
 def verdicts(line: str, root: Path, spark: str) -> dict[str, str]:
     done = surestart(line, root, "doctor", "--json", "--spark", spark)
     stages = json.loads(done.stdout)["stages"]
-    return {stage["stage"]: stage["verdict"] for stage in stages}
+    return {stage["stage"]: stage["checkpoint"]["verdict"] for stage in stages}
 
 
 def assert_exact(root: Path, readings: int) -> None:
