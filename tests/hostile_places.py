@@ -178,6 +178,36 @@ def _one_text(table: Path, length: int) -> None:
     _parquet(table, texts, 100_000, compression="zstd", dictionary_pagesize_limit=1 << 30)
 
 
+def _lists_of_lists(table: Path) -> None:
+    """A byte each in the file, eight in Arrow and a hundred in Python."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_commit(table, 11, *create())
+    inner = pa.ListArray.from_arrays(
+        pa.array(range(0, 20_000_001, 1_000), pa.int32()),
+        pa.Array.from_buffers(pa.int8(), 20_000_000, [None, pa.py_buffer(bytes(20_000_000))]),
+    )
+    outer = pa.ListArray.from_arrays(pa.array([0, 10_000, 20_000], pa.int32()), inner)
+    column = pa.StructArray.from_arrays([pa.array(["a", "b"]), outer], names=["appId", "version"])
+    pq.write_table(pa.table({"txn": column}), table / f"_delta_log/{10:020d}.checkpoint.parquet")
+
+
+def _a_map_in_one_row(table: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write_commit(table, 11, *create())
+    keys = pa.array([f"{'k' * 100}{number}" for number in range(300_000)])
+    texts = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 300_000, pa.int32()), pa.array(["v" * 1_000])
+    ).dictionary_decode()
+    entries = pa.MapArray.from_arrays(pa.array([0, 300_000], pa.int32()), keys, texts)
+    column = pa.StructArray.from_arrays([pa.array(["T"]), entries], names=["id", "configuration"])
+    path = table / f"_delta_log/{10:020d}.checkpoint.parquet"
+    pq.write_table(pa.table({"metaData": column}), path, compression="zstd")
+
+
 def _a_million_transactions_in_parquet(table: Path) -> None:
     import pyarrow as pa
 
@@ -208,6 +238,7 @@ PLACES = {
     "a line of lists": Place(_table(_a_line_of_lists), NOT_TOLD),
     "a text of 1 MB 100,000 times": Place(_table(lambda table: _one_text(table, 1_000_000)), NOT_TOLD),
     "a text of 40 MB 100,000 times": Place(_table(lambda table: _one_text(table, 40_000_000)), NOT_TOLD),
+    "lists of lists in parquet": Place(_table(_lists_of_lists), NOT_TOLD),
     "20,000 commits": Place(_table(lambda table: _many_commits(table, 20_000)), JUDGED),
 }
 # Minutes to make, or seconds to look at: measured with the others, tested in `make chaos`.
@@ -216,6 +247,7 @@ LARGE = {
         _table(lambda table: _many_commits(table, 100_000, _checksums)), JUDGED
     ),
     "a million transactions in parquet": Place(_table(_a_million_transactions_in_parquet), NOT_TOLD),
+    "a map of 300 MB in one row": Place(_table(_a_map_in_one_row), NOT_TOLD),
     "600,000 log entries": Place(_checkpoint(lambda root: _batches(root, 300_000)), NOT_TOLD),
     "200,000 log entries": Place(_checkpoint(lambda root: _batches(root, 100_000)), JUDGED),
 }

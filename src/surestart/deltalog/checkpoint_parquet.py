@@ -17,7 +17,7 @@ from surestart.deltalog.listing import Checkpoint
 from surestart.errors import CannotTell
 
 FILE_KINDS = ("add", "remove")
-FOOTER = 16 << 20
+FOOTER = 4 << 20
 HELD = 32 << 20
 DOWNLOAD = 64 << 20
 
@@ -78,6 +78,7 @@ def _read_columns(
     about = parquet.ParquetFile(file, thrift_string_size_limit=FOOTER, thrift_container_size_limit=FOOTER)
     charge(files, about.metadata.num_rows // 20, name)
     _refuse_bombs(about.metadata, name)
+    charge(files, _repeated(about) // 8, name)
     kinds = list(dict.fromkeys(column.split(".")[0] for column in columns))
     present = [kind for kind in kinds if kind in about.schema_arrow.names]
     picked = [column for column in columns if column.split(".")[0] in present]
@@ -98,20 +99,36 @@ def _read_columns(
             # No row is larger than all of them together.
             step = max(1, min(1024, HELD // max(column.nbytes, 1)))
             for start in range(0, len(column), step):
-                for body in column.slice(start, step).to_pylist():
+                piece = column.slice(start, step)
+                if piece.nbytes > HELD:
+                    raise NotRead(f"{name}: one {kind} has {piece.nbytes:,} bytes")
+                for body in piece.to_pylist():
                     charge(files, action_cost(_length(body)), name)
                     yield kind, checked(_maps(body), kind, "a row", f"{files.location}/{name}")
 
 
 def _refuse_bombs(metadata: Any, name: str) -> None:
-    """Pages that a few bytes unpack to. Real columns shrink to a tenth, and a dictionary has at most a megabyte."""
+    """Pages that a few bytes unpack to, and pages of one row. Real columns shrink to a tenth, a dictionary has at most a
+    megabyte, and of what is not about files a table has little: a million transactions are 40 MB."""
     for group in range(metadata.num_row_groups):
+        rows = max(metadata.row_group(group).num_rows, 1)
         for index in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(index)
             unpacked, packed = chunk.total_uncompressed_size, max(chunk.total_compressed_size, 1)
             dictionary = chunk.data_page_offset - chunk.dictionary_page_offset if chunk.has_dictionary_page else 0
-            if (unpacked > HELD and unpacked > 300 * packed) or dictionary > HELD // 4:
+            about_files = chunk.path_in_schema.split(".")[0] in FILE_KINDS
+            large = unpacked > HELD and (unpacked > 100 * packed or unpacked > rows << 20)
+            if large or dictionary > HELD // 4 or (unpacked > 2 * HELD and not about_files):
                 raise NotRead(f"{name}: {packed:,} bytes of {chunk.path_in_schema} unpack to {unpacked:,}")
+
+
+def _repeated(about: Any) -> int:
+    """How many elements its lists and maps have. Delta's hold texts: one within another is somebody else's."""
+    inner = [index for index in range(len(about.schema)) if about.schema.column(index).max_repetition_level]
+    if any(about.schema.column(index).max_repetition_level > 1 for index in inner):
+        raise ValueError("a list of lists in it")
+    groups = [about.metadata.row_group(number) for number in range(about.metadata.num_row_groups)]
+    return sum(max(0, group.column(index).num_values - group.num_rows) for group in groups for index in inner)
 
 
 def _length(value: object) -> int:
