@@ -108,8 +108,8 @@ def _read_columns(
 
 
 def _refuse_bombs(metadata: Any, name: str) -> None:
-    """Pages that a few bytes unpack to, and pages of one row. Real columns shrink to a tenth, a dictionary has at most a
-    megabyte, and of what is not about files a table has little: a million transactions are 40 MB."""
+    """Pages that a few bytes unpack to, and pages of one row. Real columns shrink to a tenth, a dictionary has at most
+    a megabyte, and of what is not about files a table has little: a million transactions are 40 MB."""
     for group in range(metadata.num_row_groups):
         rows = max(metadata.row_group(group).num_rows, 1)
         for index in range(metadata.num_columns):
