@@ -147,6 +147,29 @@ def test_credentials_are_sent_and_appear_in_no_error(registry, monkeypatch):
     assert CANARY not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "http://{0}@registry",
+            "http://:{0}@registry",
+            "http://@registry",
+            "http://127.0.0.1@{0}/",
+            "http://[",
+            "http://:1",
+        ),
+        *("http://{0}\\@127.0.0.1/", "http://{0}#@127.0.0.1/", "http://127.0.0.1?{0}", "http://127.0.0.1%2e{0}"),
+        *("http://127.0.0.1\\.{0}", "http://[::1%25.{0}]", "http://[127.0.0.1]", "http://127.0.0.1:80:80", "http:///x"),
+        *("http://local\nhost", "http://127。0。0。1", "ftp://{0}", "http://127.0.0.1:x", "http:/{0}", "//{0}", ""),
+    ],
+)
+def test_no_url_that_two_readers_take_for_two_hosts(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        RegistryResolver(url.format(CANARY))
+    assert refused.value.code == "RegistryUrl"
+    assert CANARY not in str(refused.value)
+
+
 @pytest.mark.parametrize("secret", ["TOKEN", "USERNAME"])
 @pytest.mark.parametrize(
     "host", ["registry", "10.0.0.7", "localhost.example.com", "127.0.0.1.example.com", "[2001:db8::1]"]

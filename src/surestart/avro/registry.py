@@ -12,6 +12,7 @@ that runs elsewhere.
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -28,6 +29,8 @@ from surestart.typed import typed
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")
+# Nothing that one reader of URLs takes for a host and another for a user: no "@", "%", "\\", "?", "#" and no blank.
+_URL = re.compile(r"(?i)https?://(?:[a-z0-9._-]+|\[[0-9a-f]*:[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~/-]*)?")
 _NO_SUCH_ID = 40403
 _NO_SUCH_SUBJECT = (40401, 40402)
 _FORBIDDEN = 403
@@ -70,8 +73,7 @@ class RegistryResolver:
     authorization: Authorization | None = None
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        if not _URL.fullmatch(self.url):
             # Not repeated: it may have a password in it.
             raise UsageError(
                 "the schema registry's URL is not http(s)://host[:port][/path] without user, password and query",
@@ -203,8 +205,8 @@ _LARGEST = 16 << 20
 
 
 def _is_loopback(url: str) -> bool:
-    host = urllib.parse.urlsplit(url).hostname or ""
     try:
+        host = urllib.parse.urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

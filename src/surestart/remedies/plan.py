@@ -108,11 +108,18 @@ def environment_facts(environment: Environment) -> dict[str, str]:
     return {key: str(value) for key, value in asdict(environment).items() if key != "typed"}
 
 
+# A plan over thousands of tables is some MB; a device has no end.
+MOST_TEXT = 16 << 20
+
+
 def read_plan(path: str) -> Plan:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MOST_TEXT + 1)
     except (OSError, UnicodeDecodeError) as problem:
         raise _unreadable(path, f"cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
+    if len(text) > MOST_TEXT:
+        raise _unreadable(path, f"has more than {MOST_TEXT >> 20} MB: it is no plan")
     return parse_plan(text, path)
 
 
