@@ -4,7 +4,7 @@
     3.5    2.12    3.3                 3.5               14 to 16               1 to 3
     4.0    2.13    4.4, for Spark 4.0  4.0               17                     4
     4.1    2.13    4.4, for Spark 4.1  4.1               18                     5
-    4.2    2.13    4.4, for Spark 4.2  4.2
+    4.2    2.13    4.4, for Spark 4.2  4.2                                                     no Avro connector
 
 Everything that depends on the version of Spark asks here. A version that stands in no line is unknown: it is said to be
 so, and never compared as text ("3.10" would come before "3.5").
@@ -42,6 +42,10 @@ class SparkLine:
     file_managers: str = "org.apache.spark.sql.execution.streaming.checkpointing"
     runtimes: tuple[int, ...] = ()
     clients: tuple[int, ...] = ()
+
+    @property
+    def has_avro(self) -> bool:
+        return any(":spark-avro_" in package for package in self.packages)
 
     @property
     def number(self) -> tuple[int, int]:

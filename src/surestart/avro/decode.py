@@ -19,13 +19,18 @@ each restart again. Skipping allocates nothing. docs/decisions/0051-avro-two-dec
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from surestart.avro.schemas import FixedSchema, SchemaResolver, WriterSchema, resolve
 from surestart.errors import UsageError
+from surestart.session import spark_version
+from surestart.spark_errors import is_condition
+from surestart.spark_lines import DEFAULT, LINES, get_line
+from surestart.typed import typed, word
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 MAGIC = b"\x00"
 HEADER_BYTES = 5
@@ -53,6 +58,27 @@ def decode_avro(
     return _decode_confluent(df, payload, reader, resolver, value, reason)
 
 
+def refuse_without_avro(spark: SparkSession) -> None:
+    """Raises where this Spark has no Avro connector: each batch would fail, planned and not written."""
+    from pyspark.errors import PySparkException
+
+    try:
+        _ = spark.range(0).select(_Branch("int", "int").nothing()).schema
+    except PySparkException as problem:
+        if not is_condition(problem, _NOT_LOADED):
+            raise
+        raise UsageError(
+            f"Spark {spark_version(spark)} has no Avro connector here",
+            meaning="Avro records cannot be decoded on it; JSON can. Nothing was started. There is no connector for "
+            f"{' and '.join(line.name for line in LINES if not line.has_avro)}; Databricks brings its own.",
+            next=typed(word(sys.executable), "-m", "pip", "install", get_line(DEFAULT).pyspark),
+            code="AvroNotLoaded",
+        ) from problem
+
+
+_NOT_LOADED = frozenset({"AVRO_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"})
+
+
 def check_reader_schema(text: str) -> Any:
     """The schema as an object; raises unless it is a record, the only thing that has columns."""
     try:
@@ -74,6 +100,7 @@ def _decode_fixed(
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
+    refuse_without_avro(df.sparkSession)
     branch = _Branch(resolver.schema, reader)
     body = F.col(payload)
     decoded = _computed_once(df, "_whole", branch.is_whole(body))

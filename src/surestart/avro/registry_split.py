@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from surestart.avro.decode import refuse_without_avro
 from surestart.environment import Environment
 from surestart.sinks.delta_split import DeltaSplit, SplitBatch
 from surestart.stage import BatchContext
@@ -35,6 +36,7 @@ class RegistrySplit(DeltaSplit):
 
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         if self.per_batch is not None:
+            refuse_without_avro(spark)
             self.per_batch.check()
         super().prepare(spark, environment)
 

@@ -51,6 +51,7 @@ CODES: tuple[Code, ...] = (
     raised("KafkaUnreachable", "cannot tell", "No broker answers at that address.", "surestart kafka start"),
     raised("OptionWithoutTwin", "usage", "A file source option works on Databricks only, or means something else."),
     raised("FileListUnreadable", "cannot tell", "The list of files that were read could not be read."),
+    raised("AvroNotLoaded", "usage", "This Spark has no Avro connector, as 4.2 has none.", RUN),
     raised("ReaderSchema", "usage", "The Avro schema that is read with is not one.", RUN),
     raised("WriterSchema", "usage", "The Avro schema that was written with cannot be read.", RUN),
     raised("SchemasOutOfReach", "cannot tell", "The folder of Avro schemas cannot be read.", RUN),
