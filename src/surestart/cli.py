@@ -86,6 +86,10 @@ def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
     try:
         return _run(arguments)
     except SurestartError as error:
+        if traceback:
+            from surestart.unexpected import traceback_of_another
+
+            sys.stderr.write(traceback_of_another(error))
         sys.stderr.write(f"{error}\n")
         return error.exit_code
     except KeyboardInterrupt:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from surestart.environment import ENVIRONMENTS, Environment, environment_from_settings
-from surestart.errors import UsageError
+from surestart.errors import SurestartError, UsageError
+from surestart.gate.describe_run import options_of
 from surestart.session import runs_on_databricks
 from surestart.session import session as existing_or_local_session
 from surestart.stage import Pipeline, Stage
@@ -146,6 +148,19 @@ def read_environment(pipeline: Pipeline, settings: Mapping[str, str]) -> Environ
 
 def stages_of(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, Stage]:
     return {stage.name: stage for stage in pipeline.build_stages(settings)}
+
+
+def run_stage(spark: SparkSession, environment: Environment, stage: Stage) -> StageRun:
+    """The stage has processed what was available. Whatever goes wrong ends in four parts, below its traceback."""
+    from surestart.runner import run_stage as run_behind_the_gate
+    from surestart.unexpected import explained
+
+    try:
+        return run_behind_the_gate(spark, environment, stage)
+    except SurestartError:
+        raise
+    except Exception as problem:
+        raise explained(problem, ("run", stage.name, *shlex.split(options_of(environment)))) from problem
 
 
 def show_run(run: StageRun) -> None:

@@ -7,6 +7,7 @@ start_query ──> poll, poll, poll … ──> ended      result
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.diagnosis.commands import Commands
-from surestart.environment import Environment
+from surestart.environment import Environment, Table
 from surestart.errors import SurestartError, UsageError
 from surestart.gate.describe_run import options_of
 from surestart.session import is_connect
+from surestart.sinks.batch_commits import read_newest, rows_of_batch
 from surestart.sinks.receipts import ReceiptReader
 from surestart.sinks.same_identity import RunReplaced, what_replaced
 from surestart.stage import BatchContext, Source, Stage
@@ -28,6 +30,8 @@ from surestart.stage_failures import active_already, dropped, failed, not_starte
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+_log = logging.getLogger("surestart.run")
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,13 @@ def start_query(
         if isinstance(problem, PySparkException):
             raise not_started(context, problem) from problem
         raise
-    return RunningQuery(query, replace(context, claim=claim[0]), receipts, on_progress, began, stage.source)
+    tables = tuple(
+        Table(sink.target, qualified=sink.target)
+        for sink in stage.sink.declare(environment)
+        if "delta" in sink.kind and not sink.path
+    )
+    own = replace(context, claim=claim[0])
+    return RunningQuery(query, own, receipts, on_progress, began, stage.source, spark, tables)
 
 
 @dataclass
@@ -142,6 +152,9 @@ class RunningQuery:
     on_progress: Callable[[BatchProgress], object]
     began: float
     source: Source
+    spark: SparkSession
+    # Those whose commits only Spark can read.
+    tables: tuple[Table, ...] = ()
     # Only totals and the newest batch are kept: a stream may run for months.
     _batches: int = 0
     _total: int = 0
@@ -216,7 +229,7 @@ class RunningQuery:
             progress = BatchProgress(
                 stage=self.context.stage,
                 batch=batch,
-                rows=landed.total() if counted else int(report.get("numInputRows") or 0),
+                rows=landed.total() if counted else int(report.get("numInputRows") or 0) or self._ask_rows(batch),
                 seconds=float(report["durationMs"].get("triggerExecution", 0)) / 1000,
                 report=report,
                 query=self.context.query,
@@ -227,6 +240,18 @@ class RunningQuery:
             self._newest = batch
             self._replayed = batch if replayed else self._replayed
             self.on_progress(progress)
+
+    def _ask_rows(self, batch: int) -> int:
+        """As the tables' histories say: serverless compute reports 0 rows of every foreachBatch. For screens only."""
+        from pyspark.errors import PySparkException
+
+        rows = 0
+        for table in self.tables:
+            try:
+                rows += rows_of_batch(read_newest(self.spark, table), self.query_id, batch) or 0
+            except PySparkException as problem:
+                _log.warning("how many rows %s has of batch %s is not known: %s", table.label, batch, problem)
+        return rows
 
     def _read_finished(self) -> list[Mapping[str, Any]]:
         """Reports of the batches that ended since the last look, oldest first.

@@ -202,6 +202,18 @@ def applied(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[frozen
                 spark.conf.set(key, before)
 
 
+@contextmanager
+def only_inside(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these settings inside the block and none of them afterwards. Raises where it may not."""
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+
+
 def takes_setting(spark: SparkSession, key: str) -> bool:
     """Whether a session can have that setting on this compute: tried, and put back."""
     with applied(spark, {key: "asked"}) as refused:
@@ -226,7 +238,9 @@ def _unless_refused(spark: SparkSession, key: str, act: Callable[[str], None]) -
     return True
 
 
+# What each session was refused: settings, and to keep rows.
 _REFUSED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+_KEEPING = "persist"
 _NOT_CHANGEABLE = frozenset({"CONFIG_NOT_AVAILABLE", "CANNOT_MODIFY_CONFIG", "CANNOT_MODIFY_STATIC_CONFIG"})
 _NOT_KEPT = frozenset({"NOT_SUPPORTED_WITH_SERVERLESS"})
 
@@ -250,15 +264,27 @@ def kept_if_possible(rows: DataFrame) -> Iterator[bool]:
             rows.unpersist()
 
 
+def keeps_rows(spark: SparkSession) -> bool:
+    """Whether rows can be kept on this compute; each session is asked once."""
+    if not is_connect(spark):
+        return True
+    with kept_if_possible(spark.range(0)) as held:
+        return held
+
+
 def _is_kept(rows: DataFrame) -> bool:
     """Asked by trying: the worker of a foreachBatch function has no variable that says where it runs."""
     from pyspark.errors import PySparkException
 
+    known = _REFUSED.setdefault(rows.sparkSession, set())
+    if _KEEPING in known:
+        return False
     try:
         rows.persist()
     except PySparkException as refusal:
         if not is_condition(refusal, _NOT_KEPT):
             raise
+        known.add(_KEEPING)
         return False
     return True
 

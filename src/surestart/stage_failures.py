@@ -35,6 +35,9 @@ def active_already(context: BatchContext) -> Refused:
 
 
 def not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
+    missing = not_in_worker(context, str(problem), "No batch was planned and no row was written.")
+    if missing is not None:
+        return missing
     first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
     name = condition_of(problem) or type(problem).__name__
     return StageFailed(
@@ -44,6 +47,25 @@ def not_started(context: BatchContext, problem: PySparkException) -> StageFailed
         next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
+    )
+
+
+def not_in_worker(context: BatchContext, text: str, state: str) -> StageFailed | None:
+    """Spark Connect runs the function of a batch in a Python of its own, on the side of the server."""
+    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if found is None:
+        return None
+    return StageFailed(
+        f"the Python that writes the batches of {context.query} has no module {found[1]!r}",
+        meaning=f"It is another one than this program's, and lacks what this one has. {state}",
+        next=surestart(
+            "run",
+            context.stage,
+            place=named(context.environment),
+            note="once the wheel is in the environment of the job or notebook, not installed by %pip in a cell",
+        ),
+        do_not="copy the sink's code into the notebook: what writes a batch has to be what the doctor knows.",
+        code="ModuleNotInWorker",
     )
 
 
@@ -68,6 +90,9 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
             # It comes from inside a batch, where nobody knows the stage and its place.
             next_step = surestart("doctor", context.stage, place=named(context.environment))
         return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
+    missing = not_in_worker(context, text, "The batch it was in is planned, and is replayed by the next start.")
+    if missing is not None:
+        return missing
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     name = condition.group(1) if condition else type(failure).__name__
     return StageFailed(

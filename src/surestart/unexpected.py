@@ -2,6 +2,7 @@
 
 a module that is not installed     2   which extra brings it
 memory used up                     4   nothing was decided
+an error of Spark's own            4   named by its class and condition; what it was asked for was not done
 anything else                      6   a fault of surestart itself; its traceback with --traceback
 """
 
@@ -48,6 +49,8 @@ def explained(error: Exception, arguments: Sequence[str]) -> SurestartError:
             do_not="take an unread checkpoint or table for a safe one.",
             code="MemoryUsedUp",
         )
+    if type(error).__module__.startswith(("pyspark.", "py4j.", "grpc.")):
+        return _of_spark(error, arguments)
     return Unexpected(
         f"{_class(error)} in {_place(error)}: {_first_line(error)}",
         meaning="A fault of surestart itself and no verdict: from this call nothing is known of the stream. "
@@ -58,8 +61,29 @@ def explained(error: Exception, arguments: Sequence[str]) -> SurestartError:
     )
 
 
+def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
+    from surestart.spark_errors import condition_of
+
+    condition = condition_of(error) if hasattr(error, "getErrorClass") else ""  # type: ignore[arg-type]
+    return CannotTell(
+        f"Spark answered {_place(error)} with {_class(error)}"
+        f"{f', {condition}' if condition else ''}: {_first_line(error)}",
+        meaning="It is no verdict: what was asked of Spark was not done. What was written by then is whole; `run`, "
+        "`apply` and `undo` go on where they were.",
+        next=surestart("explain", condition) if condition else _again(arguments),
+        do_not="delete a checkpoint, whatever the message above says.",
+        code="SparkError",
+    )
+
+
 def traceback_of(error: Exception) -> str:
     return redact("".join(traceback.format_exception(error)), secret_values())
+
+
+def traceback_of_another(error: SurestartError) -> str:
+    """Where the error arose that this one says in four parts; "" where there was no other."""
+    cause = error.__cause__
+    return traceback_of(error) if isinstance(cause, Exception) and not isinstance(cause, SurestartError) else ""
 
 
 def _not_installed(name: str) -> SurestartError:

@@ -33,6 +33,7 @@ from tests.serverless import twin
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "tests" / "serverless" / "site"
 SECONDS_TO_START = 120
+UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @contextmanager
@@ -49,6 +50,9 @@ def connect_server(folder: Path, worker: str = sys.executable, *, as_twin: bool 
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -XX:TieredStopAtLevel=1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
+    if as_twin:
+        # Its sessions may not set these; the tests would spend their time in 50 tasks for each look at a table.
+        settings |= {"spark.databricks.delta.snapshotPartitions": "1", **UNCOMPILED}
     home = Path(str(importlib.util.find_spec("pyspark").origin)).parent  # type: ignore[union-attr]
     command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
     for key, value in settings.items():

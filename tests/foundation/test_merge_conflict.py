@@ -61,7 +61,7 @@ def merge(spark: Any, environment: Environment, place: Path, monkeypatch: pytest
     gate, table = Gate(place), environment.table("kept")
     SINK.prepare(spark, environment)
     writer = SINK.batch_writer(BatchContext(environment, "s", "q", str(place)))
-    monkeypatch.setattr(delta_merge, "read_query_id", lambda checkpoint, spark: "query")
+    monkeypatch.setattr(delta_merge, "read_identity", lambda context, spark: "query")
     writer(spark.createDataFrame([(1, 1), (2, 1)], "id INT, version INT"), 0)
     monkeypatch.setattr(delta_merge, "reach", gate.arm)
     waiting = F.udf(gate.wait, "int")

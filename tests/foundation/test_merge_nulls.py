@@ -71,7 +71,7 @@ def test_a_key_with_nulls_is_merged_and_not_added_again(
     keys, parts, bounds, batches, wanted = CASES[name]
     sink = DeltaMerge("kept", COLUMNS, keys, ("version",), partition_by=parts, bounded_by=bounds)
     sink.prepare(spark, environment)
-    monkeypatch.setattr(delta_merge, "read_query_id", lambda checkpoint, spark: "query")
+    monkeypatch.setattr(delta_merge, "read_identity", lambda context, spark: "query")
     writer = sink.batch_writer(BatchContext(environment, "s", "q", "/checkpoint"))
     for number, rows in enumerate(batches):
         writer(spark.createDataFrame(rows, COLUMNS), number)

@@ -14,6 +14,7 @@ import surestart.commands.explain
 import surestart.commands.run
 from surestart import job
 from surestart.cli import VERBS, build_parser, main
+from surestart.errors import CannotTell
 from surestart.registry.process_facts import JOB_RUN
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -159,3 +160,34 @@ def test_names_that_no_terminal_can_show(tmp_path: Path) -> None:
         )
         assert done.returncode in (1, 3, 4), done.stderr
         assert b"Traceback" not in done.stderr
+
+
+def test_an_error_of_sparks_own_is_named_and_is_no_fault_of_surestart() -> None:
+    from pyspark.errors import AnalysisException
+
+    from surestart.unexpected import explained
+
+    refusal = AnalysisException(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "x"})
+    said = explained(refusal, ("run", "all"))
+    assert (said.code, said.exit_code) == ("SparkError", 4)
+    assert "pyspark.errors.exceptions.base.AnalysisException, CANNOT_PARSE_DATATYPE" in said.what
+    assert said.next == "surestart explain CANNOT_PARSE_DATATYPE"
+
+
+def test_a_job_logs_where_an_error_arose_that_is_said_in_four_parts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(args: object) -> int:
+        try:
+            raise ZeroDivisionError("the cause")
+        except ZeroDivisionError as cause:
+            raise CannotTell("what", meaning="meaning", next="surestart status") from cause
+
+    monkeypatch.setattr(surestart.commands.explain, "run", fail)
+    with pytest.raises(SystemExit):
+        job.main(["explain", "x"])
+    logged = capsys.readouterr().err
+    assert "ZeroDivisionError: the cause" in logged
+    assert logged.rstrip().endswith("Next: surestart status")
+    assert main(["explain", "x"]) == 4
+    assert "ZeroDivisionError" not in capsys.readouterr().err

@@ -27,9 +27,10 @@ class NotebookKernel:
     def __init__(self, client: NotebookClient) -> None:
         self._client = client
 
-    def run(self, name: str) -> NotebookNode:
-        """The notebook with its outputs. Raises CellExecutionError at the first cell that fails."""
-        self._execute(new_notebook(cells=[new_code_cell("%reset -f")]))
+    def run(self, name: str, before: str = "") -> NotebookNode:
+        """The notebook with its outputs. Raises CellExecutionError at the first cell that fails. before: code for
+        the names that the notebook finds."""
+        self._execute(new_notebook(cells=[new_code_cell("%reset -f"), new_code_cell(before)]))
         return self._execute(nbformat.read(NOTEBOOKS / name, as_version=4))
 
     def run_code(self, source: str) -> NotebookNode:

@@ -33,6 +33,8 @@ WORKER_FILE = "worker-environment"
 EMPTY_SECOND = "SERVERLESS_TWIN_EMPTY_SECOND_ACTION"
 # A worker without this module, as accounts tell of the libraries of a job's environment.
 MISSING_MODULE = "SERVERLESS_TWIN_MISSING_MODULE"
+# A worker that may not read a checkpoint through Spark either.
+NO_READS = "SERVERLESS_TWIN_NO_READS"
 RUNTIME = "client.5.1"
 
 SETTABLE = frozenset(
@@ -105,6 +107,7 @@ def refusal(condition: str, what: str) -> Exception:
 def _restrict() -> None:
     from pyspark.sql.connect.conf import RuntimeConf
     from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.readwriter import DataFrameReader
     from pyspark.sql.connect.session import SparkSession
     from pyspark.sql.connect.streaming.query import StreamingQuery
     from pyspark.sql.connect.streaming.readwriter import DataStreamReader, DataStreamWriter
@@ -119,6 +122,8 @@ def _restrict() -> None:
     _only_available_now(DataStreamWriter)
     _without_row_counts(StreamingQuery)
     _auto_loader(DataStreamReader)
+    if os.environ.get(NO_READS):
+        setattr(DataFrameReader, "text", _refused("A checkpoint"))  # noqa: B010
     if os.environ.get(EMPTY_SECOND):
         from tests.serverless.empty_second import install as empty_second
 
@@ -134,7 +139,8 @@ def _refused(what: str) -> Callable[..., Any]:
 
 def _only_six(method: Callable[..., Any]) -> Callable[..., Any]:
     def checked(self: Any, key: str, *rest: Any, **named: Any) -> Any:
-        if key not in SETTABLE:
+        # The client of open-source Spark reads settings for itself; that of serverless knows what it may read.
+        if key not in SETTABLE and not sys._getframe(1).f_globals["__name__"].startswith("pyspark."):
             raise refusal(NOT_A_SETTING, f"Configuration {key}")
         return method(self, key, *rest, **named)
 

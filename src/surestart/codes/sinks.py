@@ -49,6 +49,7 @@ CODES: tuple[Code, ...] = (
     found("CHANGE_HAS_NO_EFFECT", "info", "Spark heeds the checkpoint's value, not the new one.", RUN),
     raised("SinkNotUnderstood", "usage", "The name of a sink is none that is known."),
     raised("SkippedBatch", "unexpected", "The table dropped a batch that was never planned before this run."),
+    raised("BatchShort", "stopped half-way", "Asked twice, the compute gave other rows of a batch than at first."),
     raised("BatchDropped", "stopped half-way", "A batch ended without a commit in its table."),
     raised("ForeignTable", "refused", "The table has other columns than those of the stage."),
     raised("TableNotCreated", "refused", "The place of the table is taken, or may not be written."),

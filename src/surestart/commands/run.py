@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from surestart.commands.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.commands.doctor import given_options
 from surestart.environment import Environment
-from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_UNEXPECTED, SurestartError, UsageError
+from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE, SurestartError, UsageError
 from surestart.pipelines import load_pipeline
 from surestart.report.json_log import JsonLog
 from surestart.report.progress import ProgressLines
@@ -71,8 +71,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _run(args, log)
     except SurestartError as error:
+        from surestart.unexpected import traceback_of_another
+
         # Not raised further: the four lines of text would stand among the objects.
-        log.error(error)
+        log.error(error, traceback_of_another(error))
         return error.exit_code
     except KeyboardInterrupt:
         log.interrupted()
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         from surestart.unexpected import explained, traceback_of
 
         said = explained(error, args.typed)
-        log.error(said, traceback_of(error) if said.exit_code == EXIT_UNEXPECTED else "")
+        log.error(said, "" if said.exit_code == EXIT_USAGE else traceback_of(error))
         return said.exit_code
 
 

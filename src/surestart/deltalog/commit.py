@@ -20,13 +20,16 @@ from surestart.deltalog.actions import Action, integer
 
 @dataclass(frozen=True)
 class CommitMark:
-    """What surestart's sinks say about a commit in its userMetadata."""
+    """What surestart's sinks say about a commit in its userMetadata. merged, merged_rows: the mark stands in a commit
+    of no rows, behind a MERGE that could not carry it: the version of that, and how many rows it was given."""
 
     query: str
     query_id: str
     batch_id: int
     stage: str
     step: str = ""
+    merged: int | None = None
+    merged_rows: int | None = None
 
     @property
     def app_id(self) -> str:
@@ -70,6 +73,11 @@ class Commit:
         """Databricks commits nothing under epochId -1 when a run begins: that is no batch."""
         found = self.mark.batch_id if self.mark else integer(self.parameters.get("epochId"))
         return None if found is None or found < 0 else found
+
+    @property
+    def rows_at(self) -> int:
+        """The version at which the rows of its batch came into the table: its own, but for a mark behind a MERGE."""
+        return self.version if self.mark is None or self.mark.merged is None else self.mark.merged
 
     @property
     def output_rows(self) -> int | None:
@@ -129,7 +137,8 @@ def read_mark(user_metadata: str | None) -> CommitMark | None:
     if batch_id is None or not isinstance(query_id, str):
         return None
     rest = {key: str(body.get(key) or "") for key in ("query", "stage", "step")}
-    return CommitMark(query_id=query_id, batch_id=batch_id, **rest)
+    merged, rows = integer(body.get("merged")), integer(body.get("merged_rows"))
+    return CommitMark(query_id=query_id, batch_id=batch_id, merged=merged, merged_rows=rows, **rest)
 
 
 def texts(value: Any) -> dict[str, str]:

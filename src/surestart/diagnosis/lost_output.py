@@ -42,7 +42,7 @@ def find_lost_output(
     """A finding for the newest commit that took this writer's rows away, if there is one. owned: version -> batch,
     where a writer is known by something else than an application id."""
     of = (
-        {commit.version: batch_of(commit, app_id) for commit in evidence.commits if app_id in app_ids(commit)}
+        {commit.rows_at: batch_of(commit, app_id) for commit in evidence.commits if app_id in app_ids(commit)}
         if owned is None
         else owned
     )

@@ -26,7 +26,9 @@ def name_other_writers(spark: SparkSession, facts: Sequence[LinkFacts]) -> list[
     lines = []
     for one in facts:
         for name, table in one.tables.items():
-            strange = _strange(read_newest(spark, table.table), one.link.query) if table.exists else []
+            commits = read_newest(spark, table.table) if table.exists else ()
+            own = own_merges(commits, one.link.query) if one.link.keyed else frozenset()
+            strange = [commit for commit in _strange(commits, one.link.query) if commit.version not in own]
             if not strange:
                 continue
             shown = ", ".join(_tell(commit) for commit in strange[-_SHOWN:])
@@ -56,6 +58,20 @@ def _leaves_nothing(commit: Commit, note: RemedyNote) -> bool:
         return commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
     whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", EVERY_ROW)
     return whole and (note.step.startswith("swap:") or bool(commit.metrics and not commit.output_rows))
+
+
+def own_merges(commits: Sequence[Commit], query: str) -> frozenset[int]:
+    """The versions of this query's MERGEs that bear no mark (surestart.sinks.merge_then_pair): each that a mark names,
+    and those just before it, or at the end, which had no time for theirs."""
+    named = {commit.rows_at for commit in commits if commit.mark is not None and commit.mark.query == query}
+    named &= {commit.version for commit in commits if commit.mark is None}
+    own: set[int] = set()
+    torn = {commits[-1].version} if named and commits else set()
+    for commit in reversed(commits):
+        if commit.operation == "MERGE" and commit.mark is None and commit.version in named | torn:
+            own.add(commit.version)
+            torn = {commit.version - 1}
+    return frozenset(own)
 
 
 def _adds_rows(commit: Commit) -> bool:

@@ -11,9 +11,9 @@ from surestart.failpoints import reach
 from surestart.sinks.batch_commits import read_new_steps, read_version
 from surestart.sinks.delta_table import create_or_check_table
 from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
-from surestart.sinks.identity import commit_note, read_query_id
+from surestart.sinks.identity import commit_note
 from surestart.sinks.receipts import has_receipts
-from surestart.sinks.same_identity import same_identity
+from surestart.sinks.same_identity import read_identity, same_identity
 from surestart.sinks.skipped_batch import SkippedBatch
 from surestart.sinks.transaction import append_with_pair
 from surestart.stage import BatchContext
@@ -53,7 +53,7 @@ class AppendBatch:
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         spark = batch_df.sparkSession
-        query_id = read_query_id(self.context.checkpoint, spark)
+        query_id = read_identity(self.context, spark)
         reach("append.before_commit")
         with (
             same_identity(self.context, spark, query_id, batch_id),

@@ -8,13 +8,14 @@ Arrival order never matters: an older row neither overwrites a newer one nor win
 literals read from the batch, so Delta leaves out every file of the target that cannot hold one of its keys, and the
 cost of a MERGE follows the batch and not the table.
 
-MERGE takes its transaction from session settings, not from options. They are set on the batch's own session and unset
-in any case: left behind, they make Delta drop the session's next, unrelated write without a word.
+MERGE takes its transaction from session settings, not from options. Where no session takes these (serverless), the pair
+follows the MERGE in a commit of its own: surestart.sinks.merge_then_pair.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,13 @@ from surestart.environment import Environment, Table
 from surestart.failpoints import reach
 from surestart.session import applied
 from surestart.settings import MERGE, pairs
+from surestart.sinks.batch_commits import read_version
 from surestart.sinks.delta_table import create_or_check_table
-from surestart.sinks.identity import commit_note, read_query_id
-from surestart.sinks.same_identity import same_identity, what_replaced
+from surestart.sinks.identity import commit_note
+from surestart.sinks.merge_then_pair import Pair
+from surestart.sinks.same_identity import read_identity, same_identity, what_replaced
 from surestart.sinks.skipped_batch import SkippedBatch
-from surestart.sinks.transaction import transaction
+from surestart.sinks.transaction import takes_pairs, transaction
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ class MergeBatch:
     bounded_by: tuple[str, ...]
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        query_id = read_query_id(self.context.checkpoint, batch_df.sparkSession)
+        query_id = read_identity(self.context, batch_df.sparkSession)
         with same_identity(self.context, batch_df.sparkSession, query_id, batch_id):
             merged = self.merge(batch_df, query_id, batch_id)
         if not merged:
@@ -114,8 +117,11 @@ class MergeBatch:
     def merge(self, batch_df: DataFrame, query_id: str, batch_id: int, *, as_new: bool = False) -> bool:
         """The table has the rows of this batch that are newer than its own. False: it had this batch before."""
         spark = batch_df.sparkSession
+        pair = None if takes_pairs(spark) else Pair(self.context, self.table, query_id, batch_id, not as_new)
+        if pair is not None and pair.is_there(spark):
+            return False
         batch_df = as_stored(batch_df, self.partition_by)
-        found = read_bounds(batch_df, self.partition_by, self.bounded_by, self.keys)
+        found = read_bounds(batch_df, self.partition_by, self.bounded_by, self.keys, count_keys=pair is not None)
         if as_new:
             # Values that were altered by somebody may lie outside of them; the key would then be there twice.
             found = replace(found, conditions=())
@@ -127,15 +133,27 @@ class MergeBatch:
         view = f"surestart_{self.context.query}_{batch_id}{'_as_new' if as_new else ''}".replace("-", "_")
         newest.createOrReplaceTempView(view)
         try:
-            note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
+            merge = self.merge_sql(view, batch_df.columns, found, as_new=as_new)
+            since = -1 if pair is None else read_version(spark, self.table)
             reach("merge.before_commit")
-            with applied(spark, pairs(MERGE)), transaction(spark, query_id, batch_id, note):
-                counts = self._run(spark, self.merge_sql(view, batch_df.columns, found, as_new=as_new), batch_id)
+            with applied(spark, pairs(MERGE)), self._carried(spark, pair, query_id, batch_id):
+                counts = self._run(spark, merge, batch_id)
         finally:
             spark.catalog.dropTempView(view)
+        if pair is not None:
+            reach("merge.before_pair")
+            pair.append(batch_df, found.rows, found.distinct_keys, since)
         reach("merge.after_commit")
         # Delta answers a MERGE that it has seen before with no row at all, and otherwise with one row of counts.
         return bool(counts)
+
+    def _carried(
+        self, spark: SparkSession, pair: Pair | None, query_id: str, batch_id: int
+    ) -> AbstractContextManager[None]:
+        if pair is not None:
+            return nullcontext()
+        note = commit_note(self.context.query, query_id, batch_id, self.context.stage)
+        return transaction(spark, query_id, batch_id, note)
 
     def _run(self, spark: SparkSession, merge: str, batch_id: int) -> list[Row]:
         """Delta rolls a MERGE back whole when another commit (an OPTIMIZE, a DELETE, a backfill) has changed what it
@@ -208,19 +226,28 @@ def as_stored(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
 @dataclass(frozen=True)
 class Bounds:
     """conditions: on the target, true for every row that the batch can match, as SQL with literals. null_keys: the
-    columns of the key that are null in some row of it."""
+    columns of the key that are null in some row of it. distinct_keys: counted only where it was asked for."""
 
     conditions: tuple[str, ...]
     null_keys: frozenset[str]
     rows: int
+    distinct_keys: int = 0
 
 
 def read_bounds(
-    rows: DataFrame, partition_by: tuple[str, ...], bounded_by: tuple[str, ...], keys: tuple[str, ...]
+    rows: DataFrame,
+    partition_by: tuple[str, ...],
+    bounded_by: tuple[str, ...],
+    keys: tuple[str, ...],
+    *,
+    count_keys: bool = False,
 ) -> Bounds:
     from pyspark.sql import functions as F
 
     wanted = [F.count("*").alias("rows")]
+    if count_keys:
+        # As one struct: a key with a null in it would not be counted.
+        wanted.append(F.count_distinct(F.struct(*keys)).alias("distinct_keys"))
     # Neither a set nor a least and a greatest value tell of nulls.
     named = dict.fromkeys((*keys, *partition_by, *bounded_by))
     wanted += [F.count_if(F.col(name).isNull()).alias(f"nulls_{name}") for name in named]
@@ -241,7 +268,8 @@ def read_bounds(
         )
         conditions.append(_or_null(name, within, row[f"nulls_{name}"]))
     null_keys = frozenset(name for name in keys if row[f"nulls_{name}"])
-    return Bounds(tuple(one for one in conditions if one), null_keys, row["rows"])
+    distinct_keys = row["distinct_keys"] if count_keys else 0
+    return Bounds(tuple(one for one in conditions if one), null_keys, row["rows"], distinct_keys)
 
 
 def _or_null(name: str, within: str, nulls: int) -> str:

@@ -25,13 +25,13 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.failpoints import reach
 from surestart.large_side import large_side
-from surestart.session import kept
-from surestart.sinks.batch_commits import read_steps
+from surestart.session import keeps_rows, kept
+from surestart.sinks.batch_commits import read_newest, read_steps, rows_of_batch
 from surestart.sinks.delta_append import append_once
 from surestart.sinks.delta_table import create_or_check_table, read_table
 from surestart.sinks.few_rows import BatchBefore, interpreted_if_few
-from surestart.sinks.identity import read_query_id
-from surestart.sinks.same_identity import same_identity
+from surestart.sinks.same_identity import read_identity, same_identity
+from surestart.sinks.whole_batch import refuse_empty_looks, refuse_short
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class DeltaSplit:
     """Rows whose `reason` is null go to `good`, the others to `quarantine`; `position` identifies a row in both.
 
     per_batch decides where the stage's transform cannot, because it has to look at the batch first (which Avro schemas
-    are in it). It must be picklable and give the same rows for the same batch."""
+    are in it). It must be picklable and give one row for each of the batch, the same for the same batch."""
 
     good: str
     good_columns: str
@@ -102,13 +102,30 @@ class SplitBatch:
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         spark = batch_df.sparkSession
-        query_id = read_query_id(self.context.checkpoint, spark)
+        query_id = read_identity(self.context, spark)
+        # Counted before anything else has looked at the batch, where each look computes it anew.
+        counted = None if keeps_rows(spark) else batch_df.count()
         with (
             same_identity(self.context, spark, query_id, batch_id),
             interpreted_if_few(spark, self.before, query_id, batch_id),
             kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows,
         ):
+            if counted is not None and self._is_first_of_run(batch_id):
+                refuse_empty_looks(self.context, batch_df, batch_id, counted, self.good.label)
             self.write(rows, query_id, batch_id)
+            if counted is not None:
+                self._refuse_short(spark, query_id, batch_id, counted)
+
+    def _is_first_of_run(self, batch_id: int) -> bool:
+        return batch_id in (self.context.replayed_batch, self.context.first_new_batch)
+
+    def _refuse_short(self, spark: SparkSession, query_id: str, batch_id: int, counted: int) -> None:
+        # A batch that is replayed may have been written long ago.
+        limit = None if batch_id == self.context.replayed_batch else 100
+        commits = [read_newest(spark, table, limit) for table in (self.quarantine, self.good)]
+        rows = [rows_of_batch(of_table, query_id, batch_id) for of_table in commits]
+        total = None if None in rows else sum(number for number in rows if number is not None)
+        refuse_short(self.context, batch_id, total, counted, f"{self.quarantine.name} and {self.good.name}")
 
     def write(self, rows: DataFrame, query_id: str, batch_id: int) -> None:
         from pyspark.sql import functions as F

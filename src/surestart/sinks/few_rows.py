@@ -43,8 +43,11 @@ class BatchBefore:
 def interpreted_if_few(spark: SparkSession, before: BatchBefore, query_id: str, batch_id: int) -> Iterator[None]:
     """Inside the block the session runs interpreted when the batch before had few rows. Databricks and a server's
     session, which several streams may share, are left as they are."""
+    if runs_on_databricks() or is_connect(spark):
+        yield
+        return
     rows = before.read_rows(query_id, batch_id)
-    if rows is None or rows > AT_MOST or runs_on_databricks() or is_connect(spark):
+    if rows is None or rows > AT_MOST:
         yield
         return
     with applied(spark, pairs(FEW_ROWS)):

@@ -11,10 +11,12 @@ and in the commit's userMetadata, which people and the doctor can read from the 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell
+from surestart.spark_errors import condition_of
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -25,26 +27,48 @@ TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
-def read_query_id(checkpoint: str, spark: SparkSession) -> str:
-    """The query id that Spark wrote into the checkpoint before its first batch."""
-    from pyspark.errors import PySparkException
-
-    folder = _local_folder(checkpoint)
+def read_query_id(checkpoint: str, spark: SparkSession, own: Callable[[], str]) -> str:
+    """The query id that Spark wrote into the checkpoint before its first batch. own: what the query itself says that it
+    runs under, for whoever may not read the checkpoint at all (a serverless worker, EACCES on /Volumes)."""
     try:
-        if folder is not None and folder.exists():
-            text = (folder / "metadata").read_text(encoding="utf-8")
-        else:
-            rows = spark.read.text(f"{checkpoint}/metadata").collect()
-            text = "\n".join(row[0] for row in rows)
-    except (FileNotFoundError, PySparkException) as problem:
-        gone = (
-            "cannot be read: the checkpoint was moved aside or removed under a run that goes on, or it is out of reach"
-        )
-        raise _no_query_id(checkpoint, gone) from problem
+        text = _read_metadata(checkpoint, spark)
+    except _NotAllowed as refusal:
+        told = own()
+        if told:
+            return told
+        forbidden = f"may not be read here ({refusal}), and the query does not say under which id it runs"
+        raise _no_query_id(checkpoint, forbidden) from refusal
     try:
         return _parse(text)
     except (ValueError, KeyError, TypeError) as problem:
         raise _no_query_id(checkpoint, f"holds {len(text)} characters and no query id") from problem
+
+
+class _NotAllowed(Exception):
+    """Neither by this process nor through Spark. That the file is not there is another answer."""
+
+
+def _read_metadata(checkpoint: str, spark: SparkSession) -> str:
+    from pyspark.errors import PySparkException
+
+    folder, refused = _local_folder(checkpoint), ""
+    try:
+        if folder is not None and folder.exists():
+            return (folder / "metadata").read_text(encoding="utf-8")
+    except FileNotFoundError as problem:
+        raise _no_query_id(checkpoint, _GONE) from problem
+    except OSError as problem:
+        refused = problem.strerror or type(problem).__name__
+    try:
+        return "\n".join(row[0] for row in spark.read.text(f"{checkpoint}/metadata").collect())
+    except PySparkException as problem:
+        if refused and condition_of(problem) not in _NOT_THERE:
+            raise _NotAllowed(refused) from problem
+        raise _no_query_id(checkpoint, _GONE) from problem
+
+
+_GONE = "cannot be read: the checkpoint was moved aside or removed under a run that goes on, or it is out of reach"
+_NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 
 
 def read_local_query_id(checkpoint: str) -> str | None:
@@ -75,6 +99,8 @@ def _no_query_id(checkpoint: str, what: str) -> CannotTell:
     )
 
 
-def commit_note(query: str, query_id: str, batch_id: int, stage: str, step: str = "") -> str:
+def commit_note(
+    query: str, query_id: str, batch_id: int, stage: str, step: str = "", merged: Mapping[str, int] | None = None
+) -> str:
     note = {"query": query, "query_id": query_id, "batch_id": batch_id, "stage": stage, "step": step}
-    return json.dumps({"surestart": note})
+    return json.dumps({"surestart": {**note, **(merged or {})}})

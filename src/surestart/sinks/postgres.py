@@ -18,7 +18,6 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError, UsageError
 from surestart.failpoints import reach
-from surestart.sinks.identity import read_query_id
 from surestart.sinks.postgres_batch import BatchWrite, BatchWritten, write_batch
 from surestart.sinks.postgres_connection import driver, name, open_connection
 from surestart.sinks.postgres_copy import Loaded, Staging, load_from_driver, load_from_executors
@@ -27,7 +26,7 @@ from surestart.sinks.postgres_ledger import create_ledger
 from surestart.sinks.postgres_target import check_upsert, find_target, name_list
 from surestart.sinks.postgres_types import staged_columns
 from surestart.sinks.postgres_url import DEFAULT_VARIABLE, DatabaseUrl, Secret
-from surestart.sinks.same_identity import refuse_replaced, same_identity
+from surestart.sinks.same_identity import read_identity, refuse_replaced, same_identity
 from surestart.stage import BatchContext
 from surestart.typed import in_the_code
 
@@ -138,7 +137,7 @@ class PostgresBatch:
 
     def write(self, batch_df: DataFrame, batch_id: int) -> BatchWritten:
         sink, context, spark = self.sink, self.context, batch_df.sparkSession
-        query_id = read_query_id(context.checkpoint, spark)
+        query_id = read_identity(context, spark)
         plan = BatchWrite(
             url=self.url,
             target=sink.target,

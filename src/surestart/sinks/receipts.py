@@ -81,5 +81,7 @@ def _receipt(path: str, version: int, text: str) -> Receipt | None:
         if not isinstance(note, dict) or "batch_id" not in note:
             return None
         rows = int(info.get("operationMetrics", {}).get(_ROWS.get(info.get("operation"), ""), 0))
+        # Behind a MERGE that could not carry the note: the rows are that one's.
+        rows = int(note.get("merged_rows", rows))
         return Receipt(path, version, str(note["query_id"]), int(note["batch_id"]), str(note.get("step", "")), rows)
     return None

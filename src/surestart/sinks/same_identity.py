@@ -18,7 +18,7 @@ from surestart.errors import CannotTell
 from surestart.gate.describe_run import named
 from surestart.registry.claim_file import read_claim
 from surestart.session import running_query_id
-from surestart.sinks.identity import read_local_query_id
+from surestart.sinks.identity import read_local_query_id, read_query_id
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -41,11 +41,16 @@ class RunReplaced(RuntimeError):
         return (RuntimeError, (str(self),))
 
 
+def read_identity(context: BatchContext, spark: SparkSession) -> str:
+    """The query id of the batch: the checkpoint's, as it is now; where that may not be read, the running query's."""
+    return read_query_id(context.checkpoint, spark, lambda: _own_id(context, spark))
+
+
 @contextmanager
 def same_identity(context: BatchContext, spark: SparkSession, query_id: str, batch_id: int) -> Iterator[None]:
     """Inside the block `query_id`, read from the checkpoint, is what the run began with. Raises RunReplaced when it is
     not, or is not any more at the end; a write that failed because of that is explained by it."""
-    own = context.query_id or running_query_id(spark, context.query)
+    own = _own_id(context, spark)
     if not own:
         # Called outside of a query, by a remedy or a test: nobody knows another id than the checkpoint's.
         yield
@@ -62,6 +67,10 @@ def same_identity(context: BatchContext, spark: SparkSession, query_id: str, bat
     if found:
         written = f"Batch {batch_id} was written under {own} meanwhile, so its rows may be in the output twice."
         raise RunReplaced(context, own, found, written)
+
+
+def _own_id(context: BatchContext, spark: SparkSession) -> str:
+    return context.query_id or running_query_id(spark, context.query)
 
 
 def refuse_replaced(context: BatchContext, own: str, query_id: str, batch_id: int) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
-from surestart.session import takes_setting
+from surestart.session import only_inside, takes_setting
 from surestart.sinks.delta_table import read_table
 from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
 
@@ -31,14 +31,8 @@ def takes_pairs(spark: SparkSession) -> bool:
 @contextmanager
 def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> Iterator[None]:
     """Inside the block the session's next Delta command carries this pair and note."""
-    settings = {TXN_APP_ID: app_id, TXN_VERSION: str(version), USER_METADATA: note}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
+    with only_inside(spark, {TXN_APP_ID: app_id, TXN_VERSION: str(version), USER_METADATA: note}):
         yield
-    finally:
-        for key in settings:
-            spark.conf.unset(key)
 
 
 def append_pair(spark: SparkSession, table: Table, app_id: str, version: int, note: str) -> None:

@@ -1,0 +1,43 @@
+"""Every row of a batch is in its tables, also where the batch is computed anew for each look at it.
+
+Serverless compute keeps no rows between two writes, and by one account of it a second look at a batch gave nothing,
+without an error: the good rows would be counted as written and be nowhere. So there what the commits of a batch
+brought is compared with the batch's own count, before Spark commits the batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class BatchShort(RuntimeError):
+    """Raised inside foreachBatch; only its text comes back from there, so the text has the four parts."""
+
+    def __init__(self, query: str, batch_id: int, rows: int, of: int, table: str) -> None:
+        super().__init__(
+            f"BatchShort: batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.\n"
+            "Meaning: Asked a second time, this compute gave other rows of the batch than at first. Spark has not "
+            "committed the batch: no row was passed over, and each start comes to the same place.\n"
+            "Next: surestart doctor\n"
+            "Do not: delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (RuntimeError, (str(self),))
+
+
+def refuse_short(context: BatchContext, batch_id: int, rows: int | None, of: int, table: str) -> None:
+    """Raises when the commits say another number of rows than the batch has. rows None: they do not say."""
+    if rows is not None and rows != of:
+        raise BatchShort(context.query, batch_id, rows, of, table)
+
+
+def refuse_empty_looks(context: BatchContext, batch: DataFrame, batch_id: int, of: int, table: str) -> None:
+    """Raises when a batch that has rows gives none when it is asked again."""
+    if of and not batch.limit(1).count():
+        raise BatchShort(context.query, batch_id, 0, of, table)
