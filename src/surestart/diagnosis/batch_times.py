@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from surestart.deltalog import Commit
+from surestart.deltalog.remedy_note import read_remedy_note
 from surestart.diagnosis.acceptance_case import NextBatch
 
 # Commands that give a table rows or take them; what only keeps house is no batch.
@@ -79,7 +80,8 @@ class Trace:
 
 def is_unsigned(commit: Commit) -> bool:
     """It wrote rows and says nothing of who did."""
-    return is_writing(commit) and not (commit.mark or commit.query_id or commit.transactions)
+    said = commit.mark or commit.query_id or commit.transactions or read_remedy_note(commit.user_metadata)
+    return is_writing(commit) and not said
 
 
 def is_writing(commit: Commit) -> bool:
