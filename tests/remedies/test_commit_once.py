@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from surestart.deltalog import Commit, read_delta_log, read_history
-from surestart.deltalog.remedy_note import note_of, read_remedy_note
+from surestart.deltalog.remedy_note import find_undos, note_of, read_remedy_note
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
-from surestart.remedies import commit_once
+from surestart.remedies import commit_once, put_back
 from surestart.remedies.commit_once import append_once, find_commit, find_undo, mark_once, replace_once
 from surestart.remedies.kept import removed_rows
 from surestart.remedies.other_writers import _strange
@@ -20,7 +20,7 @@ from surestart.remedies.plan_replay import From
 from surestart.remedies.plan_retire import plan_retire
 from surestart.remedies.steps import clear
 from surestart.sinks.transaction import no_rows, save_with_pair
-from tests.remedies.remedy import chain_of, replay, request, reset
+from tests.remedies.remedy import apply, chain_of, contents, replay, request, reset, undo
 
 DIGEST = "d" * 64
 # Of each partition a row that stays, one that goes, and what no mark can speak of.
@@ -153,3 +153,32 @@ def test_a_table_whose_rows_may_not_be_removed_is_refused_by_the_plan(spark: Any
         with pytest.raises(Refused) as refused:
             plan()
         assert refused.value.code == "TableAppendOnly"
+
+
+class Died(BaseException):
+    pass
+
+
+def die_behind_the_mark(point: str) -> None:
+    if point == "remedy.restore.marked":
+        raise Died
+
+
+def test_an_undo_that_died_between_its_mark_and_its_restore_goes_on(
+    spark: Any, stood: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, gold = contents(spark, stood), stood.table("sensor_gold").path
+    plan = replay(spark, stood, "merge-gold", From(batch=1))
+    apply(spark, stood, plan)
+    with monkeypatch.context() as patch:
+        patch.setattr(put_back, "reach", die_behind_the_mark)
+        with pytest.raises(Died):
+            undo(spark, stood, plan)
+    assert find_undos(read_history(gold)) == {}
+
+    undo(spark, stood, plan)
+
+    assert contents(spark, stood) == before
+    history = read_history(gold)
+    assert [one.operation for one in history].count("RESTORE") == len(find_undos(history)) == 1
+    assert sum("marker:clear:sensor_gold" in one.user_metadata for one in history) == 1
