@@ -147,7 +147,7 @@ def test_a_table_whose_rows_may_not_be_removed_is_refused_by_the_plan(spark: Any
     spark.sql(f"ALTER TABLE {gold} SET TBLPROPERTIES ('delta.appendOnly' = 'true')").collect()
     for plan in (
         lambda: reset(spark, stood, "raw-ingest"),
-        lambda: replay(spark, stood, "merge-gold", From(batch=1)),
+        lambda: replay(spark, stood, "merge-gold", From(batch=0)),
         lambda: plan_retire(spark, stood, chain_of(stood), "merge-gold", True, request()),
     ):
         with pytest.raises(Refused) as refused:
@@ -168,7 +168,7 @@ def test_an_undo_that_died_between_its_mark_and_its_restore_goes_on(
     spark: Any, stood: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, gold = contents(spark, stood), stood.table("sensor_gold").path
-    plan = replay(spark, stood, "merge-gold", From(batch=1))
+    plan = replay(spark, stood, "merge-gold", From(batch=0))
     apply(spark, stood, plan)
     with monkeypatch.context() as patch:
         patch.setattr(put_back, "reach", die_behind_the_mark)

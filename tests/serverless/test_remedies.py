@@ -32,7 +32,6 @@ from tests.remedies.remedy import (
     land_more,
     replay,
     request,
-    reset,
     run_stages,
     undo,
 )
@@ -105,37 +104,30 @@ def drive(environment: Environment, verb: str, plan: Plan, place: Path, **variab
 
 
 CLASSIC = {"SPARK_REMOTE": "", twin.VARIABLE: "", "DATABRICKS_RUNTIME_VERSION": ""}
-APPLYING = ("remedy.clear.after_commit:1", "remedy.clear.after_commit:4")
-UNDOING = ("remedy.restore.marked:1", "remedy.restore.after_commit:1", "remedy.restore.marked:4")
+POINTS = (
+    ("apply", "remedy.clear.after_commit"),
+    ("undo", "remedy.restore.marked"),
+    ("undo", "remedy.restore.after_commit"),
+)
 
 
-@pytest.mark.parametrize("point", APPLYING)
-def test_an_apply_that_was_killed_behind_a_commit_goes_on(
-    spark: Any, stood: Environment, tmp_path: Path, point: str
+@pytest.mark.parametrize(("verb", "point"), POINTS, ids=[point for _, point in POINTS])
+def test_a_step_that_was_killed_between_its_commits_and_the_journal_goes_on(
+    spark: Any, stood: Environment, tmp_path: Path, verb: str, point: str
 ) -> None:
-    plan = replay(spark, stood, "raw-ingest", From(batch=1), run=True)
-    code, said = drive(stood, "apply", plan, tmp_path, **{VARIABLE: point})
+    before, gold = contents(spark, stood), stood.table("sensor_gold").path
+    plan = replay(spark, stood, "merge-gold", From(batch=0))
+    if verb == "undo":
+        apply(spark, stood, plan)
+    code, said = drive(stood, verb, plan, tmp_path, **{VARIABLE: point})
     assert code == -signal.SIGKILL, said
-    apply(spark, stood, plan)
-    assert_exact(stood)
-    assert commits_of(stood, plan, "clear:sensor_raw") == 1
-
-
-@pytest.mark.parametrize("point", UNDOING)
-def test_an_undo_that_was_killed_around_a_restore_goes_on(
-    spark: Any, stood: Environment, tmp_path: Path, point: str
-) -> None:
-    before = contents(spark, stood)
-    plan = replay(spark, stood, "raw-ingest", From(batch=1))
-    apply(spark, stood, plan)
-    run_stages(spark, stood)
-    code, said = drive(stood, "undo", plan, tmp_path, **{VARIABLE: point})
-    assert code == -signal.SIGKILL, said
+    if verb == "apply":
+        apply(spark, stood, plan)
+        assert sum('"clear:sensor_gold"' in one.user_metadata for one in read_history(gold)) == 1
     undo(spark, stood, plan)
     assert contents(spark, stood) == before
-    for name in TABLES:
-        history = read_history(stood.table(name).path)
-        assert [one.operation for one in history].count("RESTORE") == len(find_undos(history)) == 1
+    history = read_history(gold)
+    assert [one.operation for one in history].count("RESTORE") == len(find_undos(history)) == 1
     land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)
@@ -154,13 +146,12 @@ def test_a_backfill_that_was_begun_is_withdrawn_and_another_fills_the_hole(
     assert_exact(stood)
 
 
-@pytest.mark.parametrize("beside_it", [False, True], ids=["in place", "beside"])
 @pytest.mark.parametrize("first", ["the twin", "a classic session"])
 def test_what_one_compute_has_applied_the_other_takes_back(
-    spark: Any, stood: Environment, tmp_path: Path, first: str, beside_it: bool
+    spark: Any, stood: Environment, tmp_path: Path, first: str
 ) -> None:
     before = contents(spark, stood)
-    plan = beside("raw-ingest").plan(spark, stood) if beside_it else replay(spark, stood, "raw-ingest", From(batch=1))
+    plan = replay(spark, stood, "merge-gold", From(batch=0))
     if first == "the twin":
         apply(spark, stood, plan)
         code, said = drive(stood, "undo", plan, tmp_path, **CLASSIC)
@@ -194,20 +185,14 @@ def cataloged(spark: Any, stood: Environment) -> Iterator[Environment]:
 
 def test_tables_that_a_catalog_knows_by_name(spark: Any, stood: Environment, cataloged: Environment) -> None:
     before = contents(spark, stood)
-    for plan in (replay(spark, cataloged, "raw-ingest", From(batch=1)), reset(spark, cataloged, "raw-ingest")):
-        apply(spark, cataloged, plan)
-        for link in chain_of(cataloged).links:
-            run_stage(spark, cataloged, link.stage)
-        assert_exact(stood)
-        undo(spark, cataloged, plan)
-        assert contents(spark, stood) == before
+    plan = replay(spark, cataloged, "raw-ingest", From(batch=1))
+    apply(spark, cataloged, plan)
+    for link in chain_of(cataloged).links:
+        run_stage(spark, cataloged, link.stage)
+    assert_exact(stood)
+    undo(spark, cataloged, plan)
+    assert contents(spark, stood) == before
     land_more(stood)
     for link in chain_of(cataloged).links:
         run_stage(spark, cataloged, link.stage)
     assert_exact(stood)
-
-
-def commits_of(environment: Environment, plan: Plan, step: str) -> int:
-    name = step.partition(":")[2]
-    notes = [one.user_metadata for one in read_history(environment.table(name).path)]
-    return sum(plan.digest in note and f'"{step}"' in note for note in notes)
