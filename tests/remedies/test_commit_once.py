@@ -73,7 +73,7 @@ def test_rows_that_do_not_stay_go_once_and_the_table_stays_what_it_is(
     rows = spark.read.format("delta").option("versionAsOf", before.latest_version).load(table.path)
 
     change = clear._delete_above(type("Run", (), {"spark": spark}), table, rows, marks)  # type: ignore[arg-type]
-    assert (change.where == commit_once.EVERY_ROW) is not named_one_by_one
+    assert (change.where == commit_once.ALL_ROWS) is not named_one_by_one
     version = replace_once(change.rows, table, DIGEST, "clear:t", change.where)
 
     assert held(spark, table) == Counter(row for row in ROWS if is_kept(*row))

@@ -28,7 +28,7 @@ from surestart.typed import spark_sql
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-EVERY_ROW = "true"
+ALL_ROWS = "true"
 _COMMITS = 1000
 
 
@@ -42,7 +42,7 @@ def mark_once(spark: SparkSession, table: Table, digest: str, step: str, restore
     return append_once(no_rows(spark, table), table, digest, step, restores)
 
 
-def replace_once(rows: DataFrame, table: Table, digest: str, step: str, where: str = EVERY_ROW) -> int:
+def replace_once(rows: DataFrame, table: Table, digest: str, step: str, where: str = ALL_ROWS) -> int:
     """The table holds these rows in the place of those for which the condition is true, all of them if none is given,
     in one commit of this step; its version. What the table is (id, columns, layout, properties) stays."""
     # Without a condition a catalog's table would be replaced, and not its rows (CREATE OR REPLACE TABLE AS SELECT), and

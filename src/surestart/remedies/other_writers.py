@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from surestart.deltalog.commit import Commit
 from surestart.deltalog.remedy_note import RemedyNote, read_remedy_note
-from surestart.remedies.commit_once import EVERY_ROW, read_newest
+from surestart.remedies.commit_once import ALL_ROWS, read_newest
 from surestart.remedies.world import LinkFacts
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _leaves_nothing(commit: Commit, note: RemedyNote) -> bool:
     """Of what was in the table before it. What a clearing keeps of a table it may have written again."""
     if commit.operation == "DELETE":
         return commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
-    whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", EVERY_ROW)
+    whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", ALL_ROWS)
     return whole and (note.step.startswith("swap:") or bool(commit.metrics and not commit.output_rows))
 
 

@@ -18,7 +18,7 @@ from surestart.environment import Table
 from surestart.failpoints import reach
 from surestart.large_side import large_side
 from surestart.remedies.chain import NEWEST, Link, Output
-from surestart.remedies.commit_once import EVERY_ROW, find_commit, find_undo, quoted, replace_once
+from surestart.remedies.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
 from surestart.remedies.journaling import refuse_carried_on
 from surestart.remedies.kept import read_at, removed_rows
 from surestart.remedies.plan import Step
@@ -94,7 +94,7 @@ class Change:
     """The rows that take the place of those for which the condition is true."""
 
     rows: DataFrame
-    where: str = EVERY_ROW
+    where: str = ALL_ROWS
 
 
 def _find_change(run: Running, link: Link, output: Output, before: int, kept: DataFrame | None) -> Change:
@@ -122,9 +122,9 @@ def _delete_above(run: Running, table: Table, rows: DataFrame, kept: DataFrame) 
 
 def _at_or_above(source: str | None, partition: int | None, first: int | None) -> str:
     """A row without an offset goes as well: it is below no mark."""
-    above = "offset IS NULL" if first is None else f"(offset >= {int(first)} OR offset IS NULL)"
-    part = "partition IS NULL" if partition is None else f"partition = {int(partition)}"
-    return f"({_is('source', source, 'string')} AND {part} AND {above})"
+    above = "" if first is None else f"`offset` >= {int(first)} OR "
+    part = None if partition is None else str(int(partition))
+    return f"({_is('source', source, 'string')} AND {_is('partition', part, 'int')} AND ({above}`offset` IS NULL))"
 
 
 def _is(name: str, value: str | None, kind: str) -> str:
@@ -168,10 +168,10 @@ def _partitions_of(rows: DataFrame, partition_by: tuple[str, ...]) -> str:
     kinds = dict(rows.dtypes)
     # A time is written out in the session's time zone, which is another inside the write.
     if not partition_by or not {kinds[name] for name in partition_by} <= LITERAL_KINDS - {"timestamp"}:
-        return EVERY_ROW
+        return ALL_ROWS
     few = rows.select(*[F.col(quoted(name)).cast("string") for name in partition_by]).distinct()
     found = few.limit(_LITERALS + 1).collect()
     if len(found) > _LITERALS:
-        return EVERY_ROW
+        return ALL_ROWS
     named = [" AND ".join(_is(name, row[name], kinds[name]) for name in partition_by) for row in found]
     return " OR ".join(f"({one})" for one in named) or "false"
