@@ -103,7 +103,8 @@ def drive(environment: Environment, verb: str, plan: Plan, place: Path, **variab
     return ran.returncode, ran.stderr[-3000:]
 
 
-CLASSIC = {"SPARK_REMOTE": "", twin.VARIABLE: "", "DATABRICKS_RUNTIME_VERSION": ""}
+# pyspark has set the second one in this process.
+CLASSIC = dict.fromkeys(("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", twin.VARIABLE, "DATABRICKS_RUNTIME_VERSION"), "")
 POINTS = (
     ("apply", "remedy.clear.after_commit"),
     ("undo", "remedy.restore.marked"),
