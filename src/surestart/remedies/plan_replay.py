@@ -144,7 +144,7 @@ def _before(spark: SparkSession, environment: Environment, link: Link, begin: Fr
         first = _first_commit(spark, environment, link, output.table, begin, identity)
         facts = read_table_facts(spark, output.table)
         there[output.table.name] = facts.version
-        versions[output.table.name] = facts.version if first is None else first.version - 1
+        versions[output.table.name] = facts.version if first is None else first.rows_at - 1
         batch = batch if first is None else first.batch_id
     if batch is None:
         raise _nothing_since(environment, link, begin)
