@@ -179,16 +179,19 @@ def _plan(world: World, stage: str, begin: Begin | None, last: Any, limit: int, 
         return _plan_source(world, begin, last, limit)
     table = world.tables[INPUT[stage]]
     start = last or _first_place(world, stage, begin)
-    end, files = start, 0
-    # Delta counts the files that it leaves out, and a batch may end behind one of them.
-    for place, _ in _files(table, start, passing, leaves_out=False):
+    end = start
+    # Delta counts the files that it leaves out, and a batch may end behind one of them. Versions without a file to read
+    # are read on the way: it ends before the first file that it has no room for.
+    for files, (place, _) in enumerate(_files(table, start, passing, leaves_out=False)):
         if files == limit:
+            end = end if end.version == place.version else Place(place.version)
             break
-        files += 1
         count = len(table.content[place.version]) if place.snapshot else len(table.commits[place.version].adds)
         is_last = place.index + 1 == count
         end = Place(place.version + 1) if is_last else Place(place.version, place.index + 1, place.snapshot)
-    return end if files else None
+    else:
+        end = max(end, Place(table.version + 1))
+    return end if end != start else None
 
 
 def _first_place(world: World, stage: str, begin: Begin | None) -> Place:

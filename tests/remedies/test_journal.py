@@ -11,7 +11,18 @@ from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment, environment_from_settings
 from surestart.pipelines import load_pipeline
 from surestart.remedies.job_state import JobState, StoppedJobs
-from surestart.remedies.journal import FINISHED, UNDOING, read_journals
+from surestart.remedies.journal import (
+    BEGUN,
+    FINISHED,
+    TABLE,
+    UNDOING,
+    Entry,
+    Journal,
+    append_entry,
+    read_journals,
+    read_plan_text,
+)
+from surestart.remedies.passing import Passing, append_passing
 from surestart.remedies.plan import Plan, environment_facts
 from surestart.report.plan_html import describe_state
 from tests.remedies.journal_by_hand import write_journal
@@ -39,6 +50,19 @@ def test_remedies_come_in_the_order_in_which_they_began(
 
 
 DIGEST = "e" * 64
+
+
+def test_who_passes_over_what_was_taken_back_is_noted_once_beside_the_entries(
+    spark: Any, environment: Environment
+) -> None:
+    entry = Entry(DIGEST, 0, BEGUN, remedy="reset", stage="raw-ingest", queries=("sensor-raw-ingest",), at=1)
+    append_entry(spark, environment, entry, "the plan")
+    passing = Passing(DIGEST, "clear:sensor_raw", "a query id")
+    for _ in range(2):
+        append_passing(spark, environment.table(TABLE), passing)
+
+    assert read_journals(environment) == (Journal((entry,), (passing,)),)
+    assert read_plan_text(spark, environment, DIGEST) == "the plan"
 
 
 def begun(environment: Environment) -> list[Finding]:
