@@ -98,6 +98,15 @@ KNOWN: list[tuple[tuple[bool, int, int], list[tuple[str, Any]]]] = [
     # An undo dies where nothing was brought back yet, and a VACUUM takes what it needs.
     ((False, 2, 9), [("there_and_back", (RESET, GOLD, 0, STAGES, 9, (3, True))), ("vacuum", "gold")]),
     ((False, 2, 9), [("there_and_back", (RESET, RAW, 0, STAGES, 9, (3, True))), ("vacuum", "good")]),
+    # A replay from a batch that was written before rows were taken away.
+    (
+        (True, 2, 1),
+        [
+            ("there_and_back", (POSITIONS, RAW, 1, STAGES, 1, (5, True))),
+            ("undo", (OPERATORS[0], 1, _END)),
+            ("one_after_another", ((BATCH, RAW, 0, False), (RESET, DESERIALIZE, 1, True), 1)),
+        ],
+    ),
     # A later remedy, of another stage, before deserialize has got past what an undo has taken back.
     (
         (False, 2, 9),
