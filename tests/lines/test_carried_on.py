@@ -25,7 +25,7 @@ def surestart(line: str, root: Path, *words: str, dies_at: str = "") -> subproce
     """The command line of that line's environment. dies_at: where the whole run is killed."""
     python = ROOT / f".venv-{line}" / "bin" / "python"
     variables = {**os.environ, "SURESTART_FAILPOINT": dies_at}
-    command = [str(python), "-m", "surestart", *words, "--root", str(root)]
+    command = [str(python), "-m", "surestart", "--traceback", *words, "--root", str(root)]
     return subprocess.run(
         command, env=variables, capture_output=True, text=True, check=False, cwd=ROOT, start_new_session=True
     )
@@ -56,13 +56,13 @@ def test_each_line_carries_on_what_the_one_before_it_left_in_mid_batch(tmp_path:
         add_readings(line, tmp_path, 400)
         readings += 400
         done = surestart(line, tmp_path, "run", "all")
-        assert done.returncode == 0, f"{line}: {done.stderr[-3000:]}"
+        assert done.returncode == 0, f"{line}: {done.stderr[-6000:]}"
         assert_exact(tmp_path, readings)
         if DIES[line]:
             add_readings(line, tmp_path, 300)
             readings += 300
             killed = surestart(line, tmp_path, "run", "all", dies_at=DIES[line])
-            assert killed.returncode < 0, f"{line} did not die: {killed.stderr[-3000:]}"
+            assert killed.returncode < 0, f"{line} did not die: {killed.stderr[-6000:]}"
     for older in reversed(NAMES[:-1]):
         readings = goes_back(NAMES[-1], older, tmp_path, readings)
 
@@ -74,10 +74,10 @@ def test_what_the_newest_line_began_goes_back_or_is_refused(tmp_path: Path) -> N
         root = tmp_path / older
         add_readings(newest, root, 400)
         done = surestart(newest, root, "run", "all")
-        assert done.returncode == 0, done.stderr[-3000:]
+        assert done.returncode == 0, done.stderr[-6000:]
         add_readings(newest, root, 300)
         killed = surestart(newest, root, "run", "all", dies_at="merge.before_commit")
-        assert killed.returncode < 0, killed.stderr[-3000:]
+        assert killed.returncode < 0, killed.stderr[-6000:]
         readings = goes_back(newest, older, root, 700)
     assert readings == 900
 
@@ -91,10 +91,10 @@ def goes_back(newest: str, older: str, root: Path, readings: int) -> int:
         done = surestart(older, root, "run", stage)
         print(f"{older} after {newest}, {stage}: {said[stage]}, exit {done.returncode}")
         if said[stage] in ("safe", "attention"):
-            assert done.returncode == 0, f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
+            assert done.returncode == 0, f"{older} {stage} was called {said[stage]}: {done.stderr[-6000:]}"
         else:
-            assert done.returncode in (3, 4), f"{older} {stage} was called {said[stage]}: {done.stderr[-3000:]}"
+            assert done.returncode in (3, 4), f"{older} {stage} was called {said[stage]}: {done.stderr[-6000:]}"
     done = surestart(newest, root, "run", "all")
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-6000:]
     assert_exact(root, readings + 200)
     return readings + 200
