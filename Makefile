@@ -82,7 +82,7 @@ $(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
 test-cluster: setup ## the pipeline on a standalone master with two workers
 	@$(BIN)/python -m pytest -q -m cluster --timeout=1800 $(ARGS)
 
-# Each line of Spark has an environment of its own; what belongs to a line is in surestart.spark_lines. Stages, sinks, gate,
+# Each line of Spark has an environment of its own; what belongs to a line is in surestart.spark.spark_lines. Stages, sinks, gate,
 # remedies, Kafka and the doctor: those tests of `make test` that start Spark, and say more on another line.
 LINES := 3.5 4.0 4.1 4.2
 LINE ?= 3.5
@@ -126,7 +126,7 @@ test-lines: setup $(LINES:%=.venv-%/.installed) ## a pipeline carried on from li
 	@$(UV) venv -q --clear --python $(PYTHON) .venv-$*
 	@$(UV) pip install -q --python .venv-$*/bin/python --require-hashes -r $<
 	@$(UV) pip install -q --python .venv-$*/bin/python --no-deps -e .
-	@.venv-$*/bin/python -m surestart.jars
+	@.venv-$*/bin/python -m surestart.spark.jars
 	@touch $@
 
 kafka: setup ## start a local Kafka broker on 127.0.0.1 (make kafka-stop ends it)
@@ -153,7 +153,7 @@ lock-jars: $(STAMP) | $(UV) ## resolve the jars of each line of Spark and of the
 	  [ -x .venv-$$line/bin/python ] || $(UV) venv -q --python $(PYTHON) .venv-$$line || exit 1; \
 	  $(UV) pip install -q --python .venv-$$line/bin/python --require-hashes -r requirements/line-$$line.txt && \
 	  $(UV) pip install -q --python .venv-$$line/bin/python --no-deps -e . && \
-	  .venv-$$line/bin/python -m surestart.jars --lock || exit 1; done
+	  .venv-$$line/bin/python -m surestart.spark.jars --lock || exit 1; done
 # Names, versions and hashes only: a lock must not name the registry it was resolved from.
 LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 
@@ -172,12 +172,12 @@ $(STAMP): $(LOCK) pyproject.toml | $(UV)
 	@echo "setup: installing $$(grep -c '^[a-z]' $(LOCK)) locked packages" >&2
 	@$(UV) pip install --python $(BIN)/python --require-hashes -r $(LOCK) 2>&1 | grep -v '^ [+~-]' >&2; exit $${PIPESTATUS[0]}
 	@$(UV) pip install -q --python $(BIN)/python --no-deps -e .
-	@$(BIN)/python -c 'from surestart.java import find_java; find_java()' 2>/dev/null || \
+	@$(BIN)/python -c 'from surestart.spark.java import find_java; find_java()' 2>/dev/null || \
 	  { echo "setup: no Java 17 or 21 here, installing one into $(VENV)" >&2; $(UV) pip install -q --python $(BIN)/python --require-hashes -r requirements/jre.txt; }
 	@touch $@
 
-$(JARS): src/surestart/jars.py $(wildcard src/surestart/jar_locks/spark-*.json) $(STAMP)
-	@$(BIN)/python -m surestart.jars && $(BIN)/python -m surestart.class_archive
+$(JARS): src/surestart/spark/jars.py $(wildcard src/surestart/spark/jar_locks/spark-*.json) $(STAMP)
+	@$(BIN)/python -m surestart.spark.jars && $(BIN)/python -m surestart.spark.class_archive
 	@touch $@
 
 # The report's test opens it in a real browser; where Debian's cannot be installed, that test skips and says so.

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from surestart.spark_lines import get_line
+from surestart.spark.spark_lines import get_line
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".surestart" / "calibrate"
@@ -93,9 +93,9 @@ def make_session(line: str) -> Any:
     from pyspark.sql import SparkSession
     from restart_lab import THRIFTY
 
-    from surestart.jars import resolve_jars
-    from surestart.java import find_java, launcher_home
-    from surestart.settings import EVERYWHERE, pairs
+    from surestart.spark.jars import resolve_jars
+    from surestart.spark.java import find_java, launcher_home
+    from surestart.spark.settings import EVERYWHERE, pairs
 
     jars = resolve_jars()
     os.environ["JAVA_HOME"] = str(launcher_home(find_java()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.inputs import Input
-from surestart.deltalog.active_files import read_active_files
+from surestart.facts.delta.active_files import read_active_files
 
 Files = list[str]
 

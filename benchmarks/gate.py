@@ -23,11 +23,11 @@ from typing import Any
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.gate.start_gate import describe_run, open_gate
-from surestart.registry.run_record import COLUMNS, ENDED, FINISHED, NOTE, TABLE
-from surestart.registry.write_runs import append_runs
-from surestart.runner import run_stage, run_ungated
-from surestart.session import local_session
+from surestart.history.run_record import COLUMNS, ENDED, FINISHED, NOTE, TABLE
+from surestart.history.write_runs import append_runs
+from surestart.runs.runner import run_stage, run_ungated
+from surestart.runs.start_gate import describe_run, open_gate
+from surestart.spark.session import local_session
 from surestart.stage import Stage
 
 LIMIT_SECONDS, LIMIT_SHARE, LIMIT_GROWTH = 0.5, 0.05, 1.2

@@ -32,7 +32,7 @@ def main() -> int:
 
 _MEASURED = """
 import sys, time
-from surestart.cli import main
+from surestart.cli.main import main
 code = main(["inspect", *sys.argv[1:]])
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
 sys.stderr.write(f"\\n{time.process_time()} {peak}")

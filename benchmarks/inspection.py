@@ -17,7 +17,7 @@ ROUNDS = 5
 PROGRAM = """
 import sys, time
 begin = time.process_time()
-from surestart.cli import main
+from surestart.cli.main import main
 code = main(["inspect", sys.argv[1], "--sink", "none"])
 spent = time.process_time() - begin
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
@@ -27,7 +27,7 @@ sys.exit(code)
 # The question that Spark answers itself, as far as it can: it starts a JVM and tells of stateful operators only.
 SPARK = """
 import sys
-from surestart.session import local_session
+from surestart.spark.session import local_session
 spark = local_session("state-metadata")
 spark.read.format("state-metadata").load(sys.argv[1]).collect()
 spark.stop()

@@ -19,7 +19,7 @@ from benchmarks.inputs import Input, make_input
 from benchmarks.machine import load_average
 from benchmarks.process import Measured, run_measured
 from benchmarks.table import Line, format_table, median, spread
-from surestart.spark_lines import NAMES
+from surestart.spark.spark_lines import NAMES
 
 ROOT = Path(__file__).parents[1]
 WARM_UP = 5

@@ -48,8 +48,8 @@ def _tell(result: Any) -> None:
 def make_session() -> Any:
     from restart_lab import THRIFTY
 
-    from surestart.session import local_session
-    from surestart.settings import EVERYWHERE, pairs
+    from surestart.spark.session import local_session
+    from surestart.spark.settings import EVERYWHERE, pairs
 
     confs = {**pairs(EVERYWHERE), **THRIFTY, "spark.sql.shuffle.partitions": "2"}
     return local_session("matrix", confs=confs)

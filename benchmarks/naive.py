@@ -32,8 +32,8 @@ GOOD = (
 
 
 def plain_session(confs: dict[str, str]) -> SparkSession:
-    from surestart.jars import resolve_jars
-    from surestart.java import find_java, launcher_home
+    from surestart.spark.jars import resolve_jars
+    from surestart.spark.java import find_java, launcher_home
 
     # The same Java as ours, where it comes from a wheel too.
     os.environ["JAVA_HOME"] = str(launcher_home(find_java()))

@@ -14,9 +14,9 @@ from pathlib import Path
 from benchmarks.event_log import event_log_confs
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
-from surestart.runner import BatchProgress, run_stage
-from surestart.session import local_session
+from surestart.runs.runner import BatchProgress, run_stage
 from surestart.sources.delta import DeltaSource
+from surestart.spark.session import local_session
 from surestart.stage import Stage
 
 

@@ -52,8 +52,8 @@ def main() -> None:
     from pyspark.sql import functions as F
 
     from sensor_pipeline.raw_ingest import to_raw
-    from surestart.session import local_session
     from surestart.sources.files import split_lines
+    from surestart.spark.session import local_session
 
     spark = local_session("positions")
     ways = {

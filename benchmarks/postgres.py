@@ -27,10 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from surestart.environment import environment_from_settings
+from surestart.facts.postgres.url import DatabaseUrl
 from surestart.local.postgres_server import PostgresServer, postgres_server
-from surestart.session import local_session
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark.session import local_session
 from surestart.stage import BatchContext
 
 JDBC = "org.postgresql:postgresql:42.7.7"

@@ -30,9 +30,9 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.failpoints import reach
 from surestart.local.postgres_server import PostgresServer, postgres_server
-from surestart.runner import StageFailed, run_ungated
-from surestart.session import local_session
-from surestart.sinks.postgres import PostgresSink
+from surestart.runs.runner import StageFailed, run_ungated
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark.session import local_session
 from surestart.stage import BatchContext, Sink, Stage
 
 if TYPE_CHECKING:

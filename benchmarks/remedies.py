@@ -21,13 +21,13 @@ from typing import Any
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import read_chain
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.remedies.undo import undo_remedy
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
+from surestart.runs.runner import run_stage
+from surestart.spark.session import local_session
 
 PLAN_SECONDS, APPLY_SECONDS = 5.0, 20.0
 # When the files arrived; their rows say the same.

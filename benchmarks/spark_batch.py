@@ -15,7 +15,7 @@ from sensor_pipeline.deserialize import to_readings
 from sensor_pipeline.merge_gold import to_gold
 from sensor_pipeline.raw_ingest import to_raw
 from sensor_pipeline.records import KEYS, NEWEST
-from surestart.sinks.delta_merge import newest_per_key
+from surestart.sinks.delta.merge import newest_per_key
 from surestart.sources.files import split_lines
 
 

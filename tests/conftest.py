@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from surestart.diagnosis.finding import Finding
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
+from surestart.words.finding import Finding
 from tests.typed.typeable import faults_of
 
 SRC = f"{os.sep}src{os.sep}"
@@ -105,8 +105,8 @@ def what_is_said_next_can_be_typed(said_next: list[str]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Real Spark with Delta, Kafka and Avro; where SPARK_REMOTE names a server, that one (make test-connect)."""
-    from surestart.session import local_session
-    from surestart.session import session as any_session
+    from surestart.spark.session import local_session
+    from surestart.spark.session import session as any_session
 
     if os.environ.get("SPARK_REMOTE"):
         yield any_session("tests")

@@ -43,7 +43,7 @@ def test_classic_only_spark_calls_stay_in_one_module() -> None:
 
 
 def test_sql_takes_no_named_parameters() -> None:
-    """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.sql_values)."""
+    """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.spark.sql_values)."""
     called = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in MODULES

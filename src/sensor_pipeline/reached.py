@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from surestart.checkpoint.file_list import plain_path, read_listed_files
-from surestart.deltalog.active_files import ActiveFile, read_active_files
-from surestart.deltalog.log import read_delta_log
 from surestart.environment import Environment
 from surestart.errors import CannotTell
-from surestart.remedies.reach import NOTHING, UP_TO, Reach, reach_in_table
+from surestart.facts.checkpoint.file_list import plain_path, read_listed_files
+from surestart.facts.checkpoint.reach import NOTHING, UP_TO, Reach, reach_in_table
+from surestart.facts.delta.active_files import ActiveFile, read_active_files
+from surestart.facts.delta.log import read_delta_log
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,13 @@ from sensor_pipeline.simulate import read_truth, write_files
 from surestart.avro.registry_split import AsksRegistry, RegistrySplit
 from surestart.environment import Environment
 from surestart.errors import UsageError
+from surestart.facts.kafka.security import SecretPlace
 from surestart.sinks.both import Both
-from surestart.sinks.delta_append import DeltaAppend
-from surestart.sinks.delta_merge import DeltaMerge
+from surestart.sinks.delta.append import DeltaAppend
+from surestart.sinks.delta.merge import DeltaMerge
 from surestart.sources.delta import DeltaSource
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_security import SecretPlace
 from surestart.stage import Pipeline, Sink, Source, Stage, Transform
 from surestart.typed import surestart, word
 
@@ -176,8 +176,8 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
     place = settings.get("postgres_url", "")
     if not place:
         return gold
-    from surestart.sinks.postgres import PostgresSink
-    from surestart.sinks.postgres_url import DatabaseUrl
+    from surestart.facts.postgres.url import DatabaseUrl
+    from surestart.sinks.postgres.sink import PostgresSink
 
     second = PostgresSink(
         DatabaseUrl.from_setting(place),

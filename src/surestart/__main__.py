@@ -2,6 +2,6 @@
 
 import sys
 
-from surestart.cli import main
+from surestart.cli.main import main
 
 sys.exit(main())

@@ -18,8 +18,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from surestart import cli
-from surestart.registry.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
+from surestart.cli import main as cli
+from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
 
 OPTIONS = {"--job-run-id=": JOB_RUN, "--job-run-url=": JOB_URL, "--job-attempt=": JOB_ATTEMPT}
 

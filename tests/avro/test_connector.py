@@ -13,8 +13,8 @@ from sensor_pipeline.stages import build_stages
 from surestart.avro.decode import refuse_without_avro
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.runner import run_stage
-from surestart.spark_lines import installed_line
+from surestart.runs.runner import run_stage
+from surestart.spark.spark_lines import installed_line
 
 
 @pytest.mark.parametrize("kind", ["avro", "confluent"])

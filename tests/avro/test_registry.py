@@ -12,8 +12,8 @@ import pytest
 from surestart.avro.registry import Authorization, RegistryResolver
 from surestart.avro.schemas import FolderResolver, resolve
 from surestart.errors import CannotTell, UsageError
+from surestart.facts.kafka.security import SecretPlace
 from surestart.local.kafka_configuration import free_ports
-from surestart.sources.kafka_security import SecretPlace
 
 SCHEMA = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
 CANARY = "canary-r3gistry"

@@ -16,7 +16,7 @@ from sensor_pipeline.records import RAW_COLUMNS
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from surestart.stage import BatchContext
 
 CANARY = "canary-r3gistry"

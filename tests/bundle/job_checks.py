@@ -17,7 +17,7 @@ from checkpoints import settings_of
 from quartz import faults_of
 
 from sensor_pipeline.stages import PIPELINE
-from surestart.spark_lines import find_line
+from surestart.spark.spark_lines import find_line
 
 Found = Iterator[tuple[str, str]]
 

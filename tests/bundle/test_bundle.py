@@ -13,13 +13,13 @@ from bundle_files import MAIN, read_bundle, resolve_target
 from checkpoints import read_claims, settings_of
 
 from sensor_pipeline.stages import PIPELINE
-from surestart.cli import build_parser
-from surestart.commands.arguments import choose_stages, read_environment
+from surestart.cli.arguments import choose_stages, read_environment
+from surestart.cli.main import build_parser
 from surestart.environment import environment_from_settings
+from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.job import split_job_options
-from surestart.registry.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
-from surestart.remedies.plan import REMEDIES
-from surestart.remedy_notebook import MODES
+from surestart.notebooks.remedy_notebook import MODES
+from surestart.remedies.plan.plan import REMEDIES
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)

@@ -47,8 +47,8 @@ def cut_rows(checkpoint: Path) -> None:
 
 def delete_older(checkpoint: Path) -> None:
     """Only what the newest snapshot does not name: nobody needs it."""
-    from surestart.checkpoint.rocksdb_snapshot import read_named_files
-    from surestart.checkpoint.storage import open_storage
+    from surestart.facts.checkpoint.rocksdb_snapshot import read_named_files
+    from surestart.facts.storage.open_storage import open_storage
 
     for store in checkpoint.glob("state/0/[0-9]*"):
         newest = max(store.glob("*.zip"), key=lambda path: int(path.stem.partition("_")[0]))
@@ -124,7 +124,7 @@ def restart(spark: Any, folder: Path, landing: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    from surestart.session import local_session
+    from surestart.spark.session import local_session
 
     landing = Path("/tmp/surestart-landing")
     spark = local_session("rocksdb")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from surestart.checkpoint.storage import FILE, FOLDER, Entry
+from surestart.facts.storage.storage import FILE, FOLDER, Entry
 
 
 class MemoryStorage:

@@ -19,17 +19,17 @@ from memory_storage import MemoryStorage
 from tests.deltalog.handmade import write_table
 from tests.hostile_places import LARGE, PLACES, Place
 
-from surestart.checkpoint.read_budget import BYTES, NAMES, VALUES, BoundedStorage, ReadBudget
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.deltalog import read_active_files, read_delta_log, read_history
-from surestart.diagnosis.finding import Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.diagnosis.state_versions import find_missing_state
 from surestart.errors import CannotTell
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.state_versions import find_missing_state
+from surestart.facts.delta import read_active_files, read_delta_log, read_history
+from surestart.facts.storage.read_budget import BYTES, NAMES, VALUES, BoundedStorage, ReadBudget
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Verdict
 
 MEASURED = """
 import sys
-from surestart.cli import main
+from surestart.cli.main import main
 code = main(["inspect", *sys.argv[1:]])
 # Not ru_maxrss: a child starts with its parent's peak, and pytest's is a Spark driver's.
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0]

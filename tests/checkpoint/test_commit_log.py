@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from checkpoint_maker import commit_text
 
-from surestart.checkpoint.commit_log import parse_commit_log
-from surestart.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
+from surestart.facts.checkpoint.commit_log import parse_commit_log
+from surestart.facts.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
 
 
 def test_v1_holds_the_next_watermark() -> None:

@@ -16,13 +16,13 @@ from checkpoint_maker import QUERY_ID, commit_text, compact, make_checkpoint, ma
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from surestart.checkpoint.commit_log import parse_commit_log
-from surestart.checkpoint.log_file import FormatError
-from surestart.checkpoint.offset_log import parse_offset_log
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.report.inert import inert
-from surestart.report.inspection_json import inspection_json
-from surestart.report.text import render_inspection
+from surestart.facts.checkpoint.commit_log import parse_commit_log
+from surestart.facts.checkpoint.log_file import FormatError
+from surestart.facts.checkpoint.offset_log import parse_offset_log
+from surestart.report.json.inspection import inspection_json
+from surestart.report.text.inspection import render_inspection
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.inert import inert
 
 TRICKS = (
     "\x1b[2J\x1b[1;1H\x1b]0;owned\x07",
@@ -87,7 +87,7 @@ def test_a_sparse_gigabyte_is_not_read_into_memory(tmp_path: Path, path: str) ->
     with (root / path).open("r+b") as file:
         file.truncate(1 << 30)
     code = (
-        "import sys; from surestart.cli import main; "
+        "import sys; from surestart.cli.main import main; "
         f"code = main(['inspect', {str(root)!r}, '--sink', 'none']); "
         # Not ru_maxrss: a child starts with its parent's peak, and pytest's is a Spark driver's.
         "peak = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0]; "

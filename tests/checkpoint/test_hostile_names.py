@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_storage import MemoryStorage
 
-from surestart.checkpoint.log_folder import is_batch_name, number_as_java_reads
-from surestart.cli import main
-from surestart.diagnosis.finding import Verdict
-from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
-from surestart.report.html import render
-from surestart.report.inspection_json import inspection_json
-from surestart.report.text import render_inspection
+from surestart.cli.main import main
+from surestart.facts.checkpoint.log_folder import is_batch_name, number_as_java_reads
+from surestart.report.html.page import render
+from surestart.report.json.inspection import inspection_json
+from surestart.report.text.inspection import render_inspection
+from surestart.verdict.inspection import Inspection, inspect_checkpoint
+from surestart.words.finding import Verdict
 
 # Digits of Arabic, Devanagari and Thai, full-width and mathematical ones, superscripts; signs, zeros, exponents.
 ODD = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from checkpoint_maker import CONFS, compact, delta, files, kafka, offsets_text
 
-from surestart.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
-from surestart.checkpoint.offset_log import parse_offset_log
-from surestart.checkpoint.positions import DeltaPosition, FilesPosition, KafkaPosition, NoPosition
+from surestart.facts.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
+from surestart.facts.checkpoint.offset_log import parse_offset_log
+from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, KafkaPosition, NoPosition
 
 
 def parse(text: str | bytes) -> object:

@@ -38,7 +38,7 @@ def record(event, args):
     elif event in CHANGING:
         changes.append((event, *map(str, args)))
 sys.addaudithook(record)
-from surestart.cli import main
+from surestart.cli.main import main
 for folder in sorted(os.listdir(WATCHED)):
     for more in (["--sink", "none"], ["--json"], ["--sink", os.path.join(WATCHED, "no-such-table")]):
         code = main(["inspect", os.path.join(WATCHED, folder), *more])

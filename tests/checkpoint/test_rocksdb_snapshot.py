@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.checkpoint.make_rocksdb import ARCHIVE, DAMAGES, KINDS
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.restart import Outcome, predict_next_start
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.restart import Outcome, predict_next_start
 
 WHOLE = ("whole", "older rows deleted")
 

@@ -18,9 +18,9 @@ from checkpoint_maker import (
     write_with_crc,
 )
 
-from surestart.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.checkpoint.writer_version import guess_writer_version
+from surestart.facts.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.writer_version import guess_writer_version
 
 
 def test_a_whole_checkpoint(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from checkpoint_maker import compact, files, kafka, make_checkpoint, rate, write_file_log
 
-from surestart.checkpoint.log_file import EMPTY, FORGETFUL, TORN
-from surestart.checkpoint.snapshot import Source, read_checkpoint
-from surestart.checkpoint.source_folder import SourceFolder
+from surestart.facts.checkpoint.log_file import EMPTY, FORGETFUL, TORN
+from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.checkpoint.source_folder import SourceFolder
 
 
 def only_source(root: Path) -> Source:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from test_read_only import RECORDED, fingerprint
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.finding import Severity, Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Severity, Verdict
 
 ARCHIVE = Path(__file__).parent / "checkpoints.zip"
 WITH_STATE = {

@@ -10,7 +10,7 @@ from checkpoint_maker import commit_text, files, make_checkpoint, offsets_text
 
 MEASURED = """
 import sys
-from surestart.cli import main
+from surestart.cli.main import main
 code = main(["inspect", sys.argv[1], "--sink", "none"])
 # Not ru_maxrss: a child starts with its parent's peak, and pytest's is a Spark driver's.
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0]

@@ -11,10 +11,10 @@ import pytest
 from checkpoint_maker import files, make_checkpoint, make_state
 from files_api_server import files_api
 
-from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
-from surestart.checkpoint.storage import open_storage
-from surestart.checkpoint.storage_databricks import open_volume
 from surestart.errors import CannotTell, UsageError
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.storage.databricks_volumes import open_volume
+from surestart.facts.storage.open_storage import open_storage
 
 VOLUME = "/Volumes/main/sensor/checkpoints/sensor-raw-ingest"
 

@@ -15,8 +15,8 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.runner import BatchProgress, processing_time, run_stage, run_stages
-from surestart.session import is_connect, stream_session
+from surestart.runs.runner import BatchProgress, processing_time, run_stage, run_stages
+from surestart.spark.session import is_connect, stream_session
 from tests.foundation.rows import account, land, run_all
 
 pytestmark = [

@@ -23,11 +23,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from surestart.cache import cache_folder
-from surestart.jars import resolve_jars
-from surestart.java import find_java, launcher_home
 from surestart.local.free_port import free_port
-from surestart.settings import local_settings, pairs
-from surestart.spark_lines import installed_line
+from surestart.spark.jars import resolve_jars
+from surestart.spark.java import find_java, launcher_home
+from surestart.spark.settings import local_settings, pairs
+from surestart.spark.spark_lines import installed_line
 from tests.serverless import twin
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factor
 def connect_server(folder: Path, worker: str = sys.executable, *, as_twin: bool = False) -> Iterator[str]:
     """The address of a server that is there inside the block. folder: for its log and warehouse."""
     port = free_port()
-    log4j = ROOT / "src" / "surestart" / "log4j2.properties"
+    log4j = ROOT / "src" / "surestart" / "spark" / "log4j2.properties"
     settings = {
         **pairs(local_settings(installed_line())),
         "spark.connect.grpc.binding.address": "127.0.0.1",

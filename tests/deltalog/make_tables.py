@@ -84,8 +84,8 @@ _KEPT = ("version", "timestamp", "operation", "operationParameters", "operationM
 
 
 def main() -> None:
-    from surestart.session import applied, local_session
-    from surestart.settings import EVERYWHERE, pairs
+    from surestart.spark.session import applied, local_session
+    from surestart.spark.settings import EVERYWHERE, pairs
 
     with tempfile.TemporaryDirectory() as folder:
         spark = local_session("make-tables", confs={"spark.sql.warehouse.dir": f"{folder}/warehouse"})

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.deltalog import (
+from surestart.errors import CannotTell
+from surestart.facts.delta import (
     CommitMark,
     Transaction,
     read_active_files,
@@ -18,10 +19,9 @@ from surestart.deltalog import (
     read_history,
     read_rows,
 )
-from surestart.deltalog.commit import read_mark
-from surestart.deltalog.listing import NoDeltaLog
-from surestart.deltalog.log import duration
-from surestart.errors import CannotTell
+from surestart.facts.delta.commit import read_mark
+from surestart.facts.delta.listing import NoDeltaLog
+from surestart.facts.delta.log import duration
 from tests.deltalog.handmade import (
     add,
     commit_file,
@@ -202,7 +202,7 @@ def test_five_thousand_commits_open_within_a_second_or_two_even_without_a_checkp
 def test_reading_a_log_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
     table = write_table(tmp_path / "t", 3)
     script = (
-        "import sys; from surestart.deltalog import read_delta_log;"
+        "import sys; from surestart.facts.delta import read_delta_log;"
         f"read_delta_log({str(table)!r}); print(sorted({{'pyspark', 'pyarrow', 'pandas'}} & set(sys.modules)))"
     )
 
@@ -231,7 +231,7 @@ def read_without_pyarrow(table: Path) -> str:
     """What a Python without pyarrow makes of the table: the last batch of `q`, or the error's code."""
     script = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from surestart.deltalog import read_delta_log\nfrom surestart.errors import CannotTell\n"
+        "from surestart.facts.delta import read_delta_log\nfrom surestart.errors import CannotTell\n"
         f"try: print(read_delta_log({str(table)!r}).transactions['q'].version)\n"
         "except CannotTell as error: print(error.code)\n"
     )

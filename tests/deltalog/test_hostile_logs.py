@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surestart.checkpoint.positions import DeltaPosition
-from surestart.checkpoint.snapshot import Source
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.declaration import SourceDeclaration
-from surestart.deltalog import read_active_files, read_delta_log, read_history
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.delta_source_findings import find_delta_source
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.diagnosis.source_evidence import Span, read_delta_source
 from surestart.errors import CannotTell
-from surestart.report.html import render
-from surestart.report.inspection_json import inspection_json
-from surestart.report.text import render_inspection
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.facts.checkpoint.snapshot import Source
+from surestart.facts.delta import read_active_files, read_delta_log, read_history
+from surestart.facts.evidence.source_evidence import Span, read_delta_source
+from surestart.report.html.page import render
+from surestart.report.json.inspection import inspection_json
+from surestart.report.text.inspection import render_inspection
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.next_commands import Commands
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
 from tests.checkpoint.memory_storage import MemoryStorage
 from tests.deltalog.handmade import add, commit_file, create, info, txn, write_commit, write_table

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from surestart.deltalog import history_evidence, read_active_files, read_delta_log, read_history, read_rows
 from surestart.errors import CannotTell
+from surestart.facts.delta import history_evidence, read_active_files, read_delta_log, read_history, read_rows
 from tests.deltalog.make_tables import APP_ID, ARCHIVE, BATCHES, TABLES
 
 

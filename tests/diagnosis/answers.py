@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from surestart.checkpoint.storage_local import LocalStorage
-from surestart.diagnosis.finding import Verdict
 from surestart.errors import CannotTell, Refused
+from surestart.facts.storage.local_files import LocalStorage
+from surestart.words.finding import Verdict
 
 RANK = {Verdict.SAFE: 0, Verdict.ATTENTION: 1, Verdict.CANNOT_TELL: 2, Verdict.UNSAFE: 3}
 Fault = Callable[[Any], Any]

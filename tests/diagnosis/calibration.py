@@ -11,15 +11,15 @@ from pathlib import Path
 
 from restart_lab import Outcome, Shape
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.diagnosis.acceptance import diagnose_acceptance, next_batch_of
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Verdict, verdict_of
-from surestart.diagnosis.read_sinks import read_sinks
-from surestart.diagnosis.restart import NextStart, predict_next_start
-from surestart.diagnosis.restart import Outcome as Predicted
-from surestart.diagnosis.shapes import diagnose_checkpoint, diagnose_recognised_replay
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.evidence.read_sinks import read_sinks
+from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
+from surestart.verdict.restart import NextStart, predict_next_start
+from surestart.verdict.restart import Outcome as Predicted
+from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
+from surestart.words.finding import Verdict, verdict_of
+from surestart.words.next_commands import Commands
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
 
-from surestart.cli import main
+from surestart.cli.main import main
 
 
 def surestart(*arguments: str, **variables: str) -> CompletedProcess[str]:

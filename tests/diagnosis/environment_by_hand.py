@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from surestart.deltalog import CommitMark
+from surestart.facts.delta import CommitMark
 from tests.deltalog.handmade import add, create, info, txn, write_commit
 from tests.diagnosis.stage_values import write_checkpoint
 from tests.diagnosis.test_change_safety import CONFS

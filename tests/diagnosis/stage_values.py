@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.deltalog import Commit, CommitMark, Transaction
-from surestart.diagnosis.sink_evidence import LOG, SinkEvidence
+from surestart.facts.delta import Commit, CommitMark, Transaction
+from surestart.facts.evidence.sink_evidence import LOG, SinkEvidence
 
 QUERY_ID = "3b53f874-6b63-4e52-93c9-9000f3988b11"
 FORMER_ID = "07cfe5c4-0000-4c5f-8f6e-2f3f5a6b7c8d"

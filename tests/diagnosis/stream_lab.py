@@ -25,10 +25,10 @@ from typing import Any
 
 from restart_lab import crc_of, write
 
-from surestart.deltalog import read_rows
-from surestart.diagnosis.finding import Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.diagnosis.sink_names import with_said
+from surestart.facts.delta import read_rows
+from surestart.facts.evidence.sink_names import with_said
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Verdict
 
 ROWS, EARLY, LAST, END = 10, 2, 4, 7
 START_TIMEOUT_S = 600

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration
-from surestart.deltalog import Commit, Transaction, history_evidence
-from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
-from surestart.diagnosis.finding import Acceptance, Severity
-from surestart.diagnosis.sink_evidence import (
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.delta import Commit, Transaction, history_evidence
+from surestart.facts.evidence.sink_evidence import (
     SinkEvidence,
     evidence_from_history,
     evidence_from_ledger,
@@ -23,6 +21,8 @@ from surestart.diagnosis.sink_evidence import (
     sink_unreadable,
     sink_without_record,
 )
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.words.finding import Acceptance, Severity
 from tests.diagnosis.stage_values import (
     APPEND,
     DAY,

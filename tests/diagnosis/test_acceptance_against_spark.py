@@ -18,15 +18,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from restart_lab import THRIFTY
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.deltalog import read_rows
-from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
-from surestart.diagnosis.explain import explain
-from surestart.diagnosis.finding import Acceptance, Severity
-from surestart.diagnosis.read_sinks import read_sinks
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.delta import read_rows
+from surestart.facts.evidence.read_sinks import read_sinks
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
+from surestart.verdict.explain import explain
+from surestart.words.finding import Acceptance, Severity
 
 NOW = 1_800_000_000_000
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration
-from surestart.diagnosis.ask_kafka import ask_kafka, read_offsets
-from surestart.diagnosis.ask_stages import ask_stage
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Severity
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import CannotTell
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.kafka import evidence as kafka_evidence
 from surestart.pipelines import load_pipeline
-from surestart.sources import kafka_evidence
 from surestart.sources.kafka import KafkaSource
+from surestart.verdict.ask_kafka import ask_kafka, read_offsets
+from surestart.verdict.ask_stages import ask_stage
+from surestart.words.finding import Severity
+from surestart.words.next_commands import Commands
 from tests.diagnosis.environment_by_hand import lay_out
 from tests.diagnosis.stage_values import NOW, write_checkpoint
 

@@ -9,7 +9,7 @@ from calibration_shapes import FAST
 from pyspark.sql import SparkSession
 from restart_lab import THRIFTY, Lab, restart_cases
 
-from surestart.session import applied
+from surestart.spark.session import applied
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from surestart.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration
-from surestart.diagnosis.change_safety import ChangeClass, classify_changes, find_changes
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Severity
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.verdict.change_safety import ChangeClass, classify_changes, find_changes
+from surestart.words.finding import Severity
+from surestart.words.next_commands import Commands
 from tests.diagnosis.stage_values import APPEND, FILES, MERGE, stage, write_checkpoint
 
 SPARKS = ("3.5", "4.0", "4.2")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.ask_stages import ask_stage
 from surestart.environment import environment_from_settings
 from surestart.pipelines import load_pipeline
 from surestart.report.evidence_bundle import write_bundle
-from surestart.report.redaction import MARK, redact, secret_values
+from surestart.verdict.ask_stages import ask_stage
+from surestart.words.redaction import MARK, redact, secret_values
 from tests.diagnosis.called import surestart
 from tests.diagnosis.environment_by_hand import IDS, checkpoint, lay_out, table, write_batch
 from tests.diagnosis.stage_values import NOW
@@ -174,7 +174,7 @@ def test_the_doctor_starts_no_spark_and_changes_nothing(tmp_path: Path) -> None:
     root = lay_out(tmp_path / "root")
     before = fingerprint(root)
     script = (
-        "import sys; from surestart.cli import main\n"
+        "import sys; from surestart.cli.main import main\n"
         f"main(['doctor', '--root', {str(root)!r}])\n"
         "print(sorted({'pyspark', 'pyarrow', 'pandas', 'py4j'} & set(sys.modules)), file=sys.stderr)"
     )
@@ -334,7 +334,7 @@ def test_status_of_nothing_says_so(tmp_path: Path) -> None:
 
 def test_every_finding_of_sinks_sources_and_changes_has_its_section_and_a_test_that_provokes_it() -> None:
     here = Path(__file__).parent
-    source = here.parents[1] / "src" / "surestart" / "diagnosis"
+    source = here.parents[1] / "src" / "surestart" / "verdict"
     written = "".join((source / f"{name}.py").read_text() for name in MODULES)
     codes = set(re.findall(r'"((?:SINK|SOURCE|CHANGE)_[A-Z_]+)"', written))
     sections = set(re.findall(r"^### ([A-Z_]+)$", (here.parents[1] / "docs" / "findings.md").read_text(), re.M))

@@ -15,10 +15,10 @@ import pytest
 from checkpoint_maker import QUERY_ID, commit_text, compact, files, kafka, offsets_text
 from memory_storage import MemoryStorage
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.finding import Verdict, verdict_of
-from surestart.diagnosis.restart import SPARK_LINES, predict_next_start
-from surestart.diagnosis.shapes import diagnose_checkpoint
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.restart import SPARK_LINES, predict_next_start
+from surestart.verdict.shapes import diagnose_checkpoint
+from surestart.words.finding import Verdict, verdict_of
 
 Shape = tuple[tuple[int, ...], tuple[int, ...], bool]
 

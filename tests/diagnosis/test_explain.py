@@ -15,11 +15,11 @@ from typing import Any
 import pyspark
 import pytest
 
-from surestart.codes import all_codes
-from surestart.diagnosis.explain import MAX_TEXT, explain
-from surestart.diagnosis.explanations import all_explanations
-from surestart.diagnosis.explanations.explanation import Risk
-from surestart.report.explanation_text import explanation_object, explanation_text
+from surestart.report.text.explanation import explanation_object, explanation_text
+from surestart.verdict.explain import MAX_TEXT, explain
+from surestart.verdict.explanations import all_explanations
+from surestart.verdict.explanations.explanation import Risk
+from surestart.words.codes import all_codes
 from tests.diagnosis.called import surestart
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -280,7 +280,7 @@ def test_a_missing_file_is_a_usage_error_in_four_parts(tmp_path: Path) -> None:
 
 def test_explaining_imports_neither_spark_nor_arrow() -> None:
     script = (
-        "import sys; from surestart.cli import main; main(['explain', 'STREAM_FAILED']);"
+        "import sys; from surestart.cli.main import main; main(['explain', 'STREAM_FAILED']);"
         "print(sorted({'pyspark', 'pyarrow', 'pandas'} & set(sys.modules)), file=sys.stderr)"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -295,7 +295,7 @@ def piped(*arguments: str, stdin: str) -> subprocess.CompletedProcess[str]:
 
 def condition_names() -> set[str]:
     """Every condition, and condition.sub-condition, that the installed Spark, Kafka connector and Delta define."""
-    from surestart.jars import read_resolved
+    from surestart.spark.jars import read_resolved
 
     jars = [*Path(pyspark.__file__).parent.glob("jars/spark-common-utils_*.jar"), *read_resolved()]
     names: set[str] = set()

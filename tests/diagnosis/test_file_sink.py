@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.file_sink import FileBatches, read_file_sink
-from surestart.diagnosis.finding import Acceptance, Verdict
-from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
+from surestart.facts.evidence.file_sink import read_file_sink
+from surestart.facts.evidence.sink_evidence import FileBatches
+from surestart.verdict.inspection import Inspection, inspect_checkpoint
+from surestart.words.finding import Acceptance, Verdict
 from tests.checkpoint.checkpoint_maker import compact, make_checkpoint, write_with_crc
 from tests.deltalog.handmade import write_table
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.delta_source_findings import find_delta_source
-from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.session_evidence import read_source_by_session
-from surestart.diagnosis.source_evidence import Span, first_version, read_delta_source
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.evidence.session_evidence import read_source_by_session
+from surestart.facts.evidence.source_evidence import Span, first_version, read_delta_source
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
 from tests.deltalog.handmade import commit_file
 
 MAPPED = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from surestart.commands.stage_answers import ask_stages
-from surestart.deltalog import CommitMark
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
+from surestart.cli.stage_answers import ask_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.gate.judge_start import judge_start, read_history_or_tell, refuse_or_accept
+from surestart.facts.delta import CommitMark
+from surestart.history.checkpoint_place import checkpoint_place
+from surestart.history.run_record import ENDED, FINISHED, RunRecord
+from surestart.history.write_runs import NOTE
+from surestart.journal.half_way import refuse_half_way
 from surestart.pipelines import load_pipeline
-from surestart.registry.checkpoint_place import checkpoint_place
-from surestart.registry.run_record import ENDED, FINISHED, RunRecord
-from surestart.registry.write_runs import NOTE
-from surestart.remedies.half_way import refuse_half_way
+from surestart.runs.judge_start import judge_start, read_history_or_tell, refuse_or_accept
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Verdict
+from surestart.words.next_commands import Commands
 from tests.checkpoint.checkpoint_maker import QUERY_ID, add_crcs, delta, files, make_checkpoint, make_state
 from tests.checkpoint.make_rocksdb import ARCHIVE as ROCKSDB
 from tests.checkpoint.make_rocksdb import cut_rows, delete_rows

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from surestart.checkpoint.positions import DeltaPosition
-from surestart.checkpoint.snapshot import Source, read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration
-from surestart.deltalog import CommitMark
-from surestart.diagnosis import ask_kafka, read_ledger
-from surestart.diagnosis.acceptance import NextBatch, diagnose_acceptance
-from surestart.diagnosis.ask_stages import ask_stage
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.delta_source_findings import find_delta_source
-from surestart.diagnosis.finding import Acceptance, Verdict, verdict_of
-from surestart.diagnosis.session_evidence import read_sinks_by_session, read_source_by_session
-from surestart.diagnosis.sink_evidence import SinkEvidence
-from surestart.diagnosis.source_evidence import Span
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.delta import CommitMark
+from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.evidence.source_evidence import Span
+from surestart.facts.kafka import evidence as kafka_evidence
 from surestart.pipelines import load_pipeline
-from surestart.sources import kafka_evidence
 from surestart.sources.kafka import KafkaSource
+from surestart.verdict import ask_kafka, read_ledger
+from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
+from surestart.verdict.ask_stages import ask_stage
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.words.finding import Acceptance, Verdict, verdict_of
+from surestart.words.next_commands import Commands
 from tests.diagnosis.answers import Answers, judged
 from tests.diagnosis.environment_by_hand import lay_out
 from tests.diagnosis.stage_values import DAY, FORMER_ID, NOW, QUERY, QUERY_ID, TABLE_ID, stage, write_checkpoint
@@ -228,7 +228,7 @@ LEDGERS: dict[str, tuple[dict[str, int], bool, NextBatch, Verdict]] = {
 def test_no_answer_of_a_database_that_fails_makes_a_sink_safer(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batches, filled, batch, expected = LEDGERS[ledger]
     place = SimpleNamespace(sql='"public"."gold"', schema="public", label="public.gold")
-    monkeypatch.setattr("surestart.sinks.postgres_target.find_target", lambda connection, target: place)
+    monkeypatch.setattr("surestart.facts.postgres.target.find_target", lambda connection, target: place)
     monkeypatch.setenv("SURESTART_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/nothing")
 
     def ask(answers: Answers) -> Verdict:
@@ -236,8 +236,8 @@ def test_no_answer_of_a_database_that_fails_makes_a_sink_safer(ledger: str, monk
         def connected(secret: object, name: str) -> Any:
             yield Database(answers, batches, filled)
 
-        monkeypatch.setattr("surestart.sinks.postgres_connection.open_connection", connected)
-        from surestart.sinks.postgres import PostgresSink
+        monkeypatch.setattr("surestart.facts.postgres.connection.open_connection", connected)
+        from surestart.sinks.postgres.sink import PostgresSink
 
         return verdict(LEDGER, batch, read_ledger.read_postgres_sink(PostgresSink(target="public.gold")))
 

@@ -12,11 +12,11 @@ import pytest
 from checkpoint_maker import QUERY_ID, compact, delta, files, kafka, make_checkpoint, make_state, rate
 from jsonschema import Draft202012Validator
 
-from surestart.cli import main
-from surestart.diagnosis.finding import Acceptance, Severity, Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.report.inspection_json import inspection_json
-from surestart.report.text import render_inspection
+from surestart.cli.main import main
+from surestart.report.json.inspection import inspection_json
+from surestart.report.text.inspection import render_inspection
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Acceptance, Severity, Verdict
 from tests.diagnosis.called import surestart
 
 SCHEMA = Path(__file__).parents[2] / "src/surestart/report/inspect.schema.json"
@@ -214,7 +214,7 @@ def test_nothing_but_the_object_is_on_stdout(tmp_path: Path, capsys: pytest.Capt
 def test_no_spark_is_imported(tmp_path: Path) -> None:
     """The doctor needs no JVM, and none of the extras."""
     code = (
-        "import sys; from surestart.cli import main; "
+        "import sys; from surestart.cli.main import main; "
         f"main(['inspect', {str(make_checkpoint(tmp_path / 'x'))!r}, '--sink', "
         f"{str(make_table(tmp_path / 't', 4))!r}]); "
         "print([name for name in ('pyspark', 'pyarrow', 'fsspec', 'databricks', 'psycopg') if name in sys.modules])"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from surestart.deltalog import CommitMark, history_evidence
-from surestart.diagnosis.acceptance import NextBatch, diagnose_acceptance
-from surestart.diagnosis.finding import Acceptance, Severity, verdict_of
-from surestart.diagnosis.read_sinks import read_sink
-from surestart.diagnosis.sink_evidence import evidence_from_history
+from surestart.facts.delta import CommitMark, history_evidence
+from surestart.facts.evidence.read_sinks import read_sink
+from surestart.facts.evidence.sink_evidence import evidence_from_history
+from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
+from surestart.words.finding import Acceptance, Severity, verdict_of
 from tests.deltalog.handmade import add, commit_file, create, info, txn, write_commit
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY, QUERY_ID, stage, table
 

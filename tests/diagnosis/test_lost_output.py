@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.finding import Verdict
-from surestart.diagnosis.inspection import inspect_checkpoint
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
 from tests.deltalog.handmade import Action, add, create, info, remove, txn, write_commit
 

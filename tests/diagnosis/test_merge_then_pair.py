@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from surestart.declaration import SinkDeclaration
-from surestart.deltalog import Commit, CommitMark
-from surestart.deltalog.commit import read_mark
-from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
-from surestart.diagnosis.finding import Acceptance, Severity
-from surestart.diagnosis.sink_evidence import SinkEvidence
-from surestart.remedies.other_writers import own_merges
-from surestart.sinks.identity import commit_note
+from surestart.facts.delta import Commit, CommitMark
+from surestart.facts.delta.commit import read_mark
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.remedies.plan.other_writers import own_merges
+from surestart.sinks.delta.identity import commit_note
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
+from surestart.words.finding import Acceptance, Severity
 from tests.diagnosis.stage_values import DAY, MERGE, NOW, QUERY, QUERY_ID, stage, table
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.restart import Outcome, predict_next_start
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.restart import Outcome, predict_next_start
 from tests.checkpoint.make_rocksdb import DAMAGES, KINDS
 
 

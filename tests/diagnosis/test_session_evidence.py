@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from surestart.checkpoint.positions import DeltaPosition
-from surestart.checkpoint.snapshot import Source
 from surestart.declaration import SinkDeclaration, SourceDeclaration
-from surestart.deltalog import read_delta_log
-from surestart.diagnosis.acceptance import NextBatch, diagnose_acceptance
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.delta_source_findings import find_delta_source
-from surestart.diagnosis.finding import Acceptance
-from surestart.diagnosis.session_evidence import read_sinks_by_session, read_source_by_session, table_sql
-from surestart.diagnosis.source_evidence import Span, read_delta_source
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.facts.checkpoint.snapshot import Source
+from surestart.facts.delta import read_delta_log
+from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session, table_sql
+from surestart.facts.evidence.source_evidence import Span, read_delta_source
+from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.words.finding import Acceptance
+from surestart.words.next_commands import Commands
 from tests.deltalog.make_tables import APP_ID, ARCHIVE, BATCHES
 from tests.diagnosis.stage_values import NOW, stage
 

@@ -24,14 +24,14 @@ from checkpoint_maker import (
 )
 from memory_storage import MemoryStorage
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration, StageDeclaration
-from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.restart import Outcome, predict_next_start
-from surestart.diagnosis.shapes import diagnose_checkpoint
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.shapes import diagnose_checkpoint
+from surestart.words.finding import Finding, Severity
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
-ROOMS = Path(__file__).parents[2] / "src/surestart/diagnosis"
+ROOMS = Path(__file__).parents[2] / "src/surestart/verdict"
 UNSAFE, ATTENTION, INFO, CANNOT_TELL = Severity.UNSAFE, Severity.ATTENTION, Severity.INFO, Severity.CANNOT_TELL
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from surestart.declaration import SinkDeclaration
-from surestart.diagnosis.finding import Severity
-from surestart.diagnosis.sink_audit import audit_sinks
+from surestart.verdict.sink_audit import audit_sinks
+from surestart.words.finding import Severity
 from tests.diagnosis.stage_values import APPEND, MERGE, stage
 
 PLAIN = {"identity": "none", "target": "/t"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from surestart.cli import main
-from surestart.diagnosis.sink_names import read_sink_name
+from surestart.cli.main import main
 from surestart.errors import UsageError
+from surestart.facts.evidence.sink_names import read_sink_name
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
 from tests.deltalog.handmade import add, create, info, txn, write_commit
 

@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from surestart.checkpoint.positions import DeltaPosition, FilesPosition
-from surestart.checkpoint.snapshot import Source, read_checkpoint
-from surestart.checkpoint.storage import open_storage
 from surestart.declaration import SourceDeclaration
-from surestart.deltalog import Commit
-from surestart.deltalog.commit import FileChanges
-from surestart.deltalog.remedy_note import note_of
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.delta_source_findings import find_delta_source
-from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.kafka_expiry import find_kafka_expiry
-from surestart.diagnosis.resampling import Sample, confirm_by_resampling
-from surestart.diagnosis.schema_change import changed_columns
-from surestart.diagnosis.source_evidence import (
+from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition
+from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.delta import Commit
+from surestart.facts.delta.commit import FileChanges
+from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.schema_change import changed_columns
+from surestart.facts.delta.unread_commits import Passed, Reading
+from surestart.facts.evidence.source_evidence import (
     DeltaSourceEvidence,
     Span,
     read_delta_source,
     read_file_source,
     read_listed_paths,
 )
-from surestart.diagnosis.source_findings import find_file_source
-from surestart.diagnosis.unread_commits import Passed, Reading
+from surestart.facts.storage.open_storage import open_storage
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.verdict.kafka_expiry import find_kafka_expiry
+from surestart.verdict.resampling import Sample, confirm_by_resampling
+from surestart.verdict.source_findings import find_file_source
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
 from tests.deltalog.handmade import SCHEMA, add, commit_file, create, info, remove, write_commit, write_table
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 
@@ -112,7 +112,7 @@ def test_history_that_was_cleaned_up_before_it_was_read_is_refused_and_counted(t
 
 
 def commit_table_id(table: Path) -> str:
-    from surestart.deltalog import read_delta_log
+    from surestart.facts.delta import read_delta_log
 
     return json.dumps(read_delta_log(str(table)).table_id)
 
@@ -244,7 +244,7 @@ def test_a_remedys_begin_is_held_against_the_commits_behind_it(tmp_path: Path) -
 
 def test_what_was_not_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = rewritten(tmp_path)
-    monkeypatch.setattr("surestart.diagnosis.source_evidence.COMMITS", 2)
+    monkeypatch.setattr("surestart.facts.evidence.source_evidence.COMMITS", 2)
 
     (found,) = judge(table, 1)
 
@@ -451,7 +451,7 @@ def test_a_cluster_that_does_not_answer_is_asked_once() -> None:
 def test_the_clock_of_a_topic_is_said_before_unread_records_expire() -> None:
     from datetime import UTC, datetime
 
-    from surestart.sources.kafka_evidence import KafkaEvidence, PartitionEvidence
+    from surestart.facts.kafka.evidence import KafkaEvidence, PartitionEvidence
 
     partitions = (PartitionEvidence(0, 0, 50, 50),)
     evidence = KafkaEvidence("b:9092", "orders", "id", partitions, 4 * DAY, None, "delete", datetime.now(UTC))
@@ -466,7 +466,7 @@ def test_the_clock_of_a_topic_is_said_before_unread_records_expire() -> None:
 
 def test_every_kafka_finding_has_its_section_and_a_test_that_provokes_it() -> None:
     root = Path(__file__).parents[2]
-    codes = set(re.findall(r'"(KAFKA_[A-Z_]+)"', (root / "src/surestart/sources/kafka_findings.py").read_text()))
+    codes = set(re.findall(r'"(KAFKA_[A-Z_]+)"', (root / "src/surestart/verdict/kafka_findings.py").read_text()))
     sections = set(re.findall(r"^### ([A-Z_]+)$", (root / "docs/findings.md").read_text(), re.M))
     tests = "".join(path.read_text() for path in (root / "tests/kafka").glob("test_*.py"))
 

@@ -14,9 +14,9 @@ from stream_damages import CASES, FAST, KAFKA_DAMAGES
 from stream_lab import Result, StreamLab, count_wrong, describe, matrix, restart_all
 from stream_to_kafka import to_kafka
 
-from surestart.diagnosis.finding import Verdict
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.words.finding import Verdict
 
 # What the evidence cannot tell, with nothing said of the sinks and with what their owner knows.
 CANNOT_TELL = {"undeclared": 18, "declared": 6}

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surestart.declaration import SinkDeclaration
-from surestart.deltalog import Commit
-from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
-from surestart.diagnosis.finding import Acceptance, Severity
-from surestart.diagnosis.sink_evidence import SinkEvidence
-from surestart.diagnosis.sink_names import read_sink_name, with_said
 from surestart.errors import UsageError
+from surestart.facts.delta import Commit
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.evidence.sink_names import read_sink_name, with_said
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
+from surestart.words.finding import Acceptance, Severity
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY_ID, stage, table
 
 ACCEPTS, SKIPS = Acceptance.ACCEPTS, Acceptance.SKIPS

@@ -12,8 +12,8 @@ from typing import Any
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.runs.runner import run_stage
+from surestart.spark.session import local_session
 
 
 def refusing(room: str, transform: Any) -> Any:

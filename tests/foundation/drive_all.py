@@ -41,8 +41,8 @@ def main() -> None:
     die_when_all_are_reached(places)
     from sensor_pipeline.stages import build_stages
     from surestart.environment import environment_from_settings
-    from surestart.runner import processing_time, run_stages
-    from surestart.session import local_session
+    from surestart.runs.runner import processing_time, run_stages
+    from surestart.spark.session import local_session
 
     environment = environment_from_settings("local", "sensor", {"root": root}, environ={})
     stages = build_stages({"max_files_per_trigger": "1", "max_table_files_per_trigger": "1"})

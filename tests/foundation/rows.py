@@ -12,7 +12,7 @@ from sensor_pipeline.count import Account, count_rows, read_landed
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.runner import StageRun, run_stage
+from surestart.runs.runner import StageRun, run_stage
 
 TABLES = ("sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold")
 

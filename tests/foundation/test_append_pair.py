@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from surestart.deltalog import read_history
 from surestart.environment import Table
-from surestart.sinks.delta_table import create_table, read_table
-from surestart.sinks.transaction import append_pair, takes_pairs, transaction
+from surestart.facts.delta import read_history
+from surestart.sinks.delta.transaction import append_pair, takes_pairs, transaction
+from surestart.spark.delta_table import create_table, read_table
 
 COLUMNS = "k STRING NOT NULL, n INT, day DATE"
 

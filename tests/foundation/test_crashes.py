@@ -16,7 +16,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.foundation.drive import refusing
 from tests.foundation.drive_all import ALL

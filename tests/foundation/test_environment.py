@@ -114,7 +114,7 @@ def test_two_queries_of_one_name_are_two() -> None:
 
 
 def test_two_stages_of_one_name_are_refused_before_one_of_them_starts() -> None:
-    from surestart.commands.arguments import choose_stages
+    from surestart.cli.arguments import choose_stages
     from surestart.stage import Pipeline
 
     one, two, _ = build_stages({})

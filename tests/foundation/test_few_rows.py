@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from surestart.declaration import SinkDeclaration
-from surestart.sinks.few_rows import AT_MOST, BatchBefore, interpreted_if_few
+from surestart.sinks.delta.few_rows import AT_MOST, BatchBefore, interpreted_if_few
 
 MODE, COMPILED, INTERPRETED = "spark.sql.codegen.factoryMode", "FALLBACK", "NO_CODEGEN"
 

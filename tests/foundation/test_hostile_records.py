@@ -16,7 +16,7 @@ import pytest
 from sensor_pipeline.count import judge
 from sensor_pipeline.deserialize import to_readings
 from surestart.environment import Environment, environment_from_settings
-from surestart.session import applied
+from surestart.spark.session import applied
 from tests.conftest import AS_USERS_HAVE_IT
 from tests.deltalog.handmade import add, create, write_commit
 from tests.foundation.hostile_lines import BAD, GOOD, LINES, mangled

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from surestart import jars as connectors
 from surestart.errors import Refused
-from surestart.jar_lock import FOLDER, check_jars, digest_of, read_lock
-from surestart.jars import jars_folder, read_resolved, resolve_jars
-from surestart.java import find_java
 from surestart.local import kafka_jars
 from surestart.local.kafka_jars import kafka_jars_folder, resolve_kafka_jars
-from surestart.spark_lines import LINES, installed_line
+from surestart.spark import jars as connectors
+from surestart.spark.jar_lock import FOLDER, check_jars, digest_of, read_lock
+from surestart.spark.jars import jars_folder, read_resolved, resolve_jars
+from surestart.spark.java import find_java
+from surestart.spark.spark_lines import LINES, installed_line
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_what_was_locked_is_used(cache: Path) -> None:
 
 def lock_of_line() -> connectors.JarLock:
     line = installed_line()
-    return read_lock(f"spark-{line.name}", (*line.packages, *line.stand_ins), "surestart.jars")
+    return read_lock(f"spark-{line.name}", (*line.packages, *line.stand_ins), "surestart.spark.jars")
 
 
 def test_a_connector_that_is_another_one_starts_no_spark(cache: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_connector_that_is_another_one_starts_no_spark(cache: Path) -> None:
     with pytest.raises(Refused, match=re.escape(jar.name)) as refused:
         resolve_jars()
     assert refused.value.code == "JarNotAsLocked"
-    assert refused.value.next == f"{sys.executable} -m surestart.jars --again"
+    assert refused.value.next == f"{sys.executable} -m surestart.spark.jars --again"
     done = subprocess.run(
         [sys.executable, "-m", "surestart", "run", "all", "--root", str(cache / "root"), "--set", "readings=10"],
         capture_output=True,
@@ -137,6 +137,6 @@ def test_a_local_maven_repository_changes_nothing(tmp_path: Path) -> None:
         "JAVA_TOOL_OPTIONS": f"-Duser.home={tmp_path}",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "surestart.jars"], env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "surestart.spark.jars"], env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr

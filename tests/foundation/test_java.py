@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import UsageError
-from surestart.java import Java, find_java, launcher_home
+from surestart.spark.java import Java, find_java, launcher_home
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from surestart.environment import Environment
-from surestart.sinks import delta_merge
-from surestart.sinks.delta_merge import DeltaMerge, conflict_of
+from surestart.sinks.delta import merge as delta_merge
+from surestart.sinks.delta.merge import DeltaMerge, conflict_of
 from surestart.stage import BatchContext
 
 SINK = DeltaMerge("kept", "id INT, version INT", keys=("id",), order=("version",))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from surestart.environment import Environment
-from surestart.sinks import delta_merge
-from surestart.sinks.delta_merge import DeltaMerge
+from surestart.sinks.delta import merge as delta_merge
+from surestart.sinks.delta.merge import DeltaMerge
 from surestart.stage import BatchContext
 
 COLUMNS = "id STRING, part STRING, at INT, version INT"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from surestart.session import applied
+from surestart.spark.session import applied
 
 
 class RefusedByCompute(PySparkException):

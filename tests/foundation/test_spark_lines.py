@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import main
-from surestart.diagnosis.next_start import NextStart, Outcome, start_on
+from surestart.cli.main import main
 from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
-from surestart.gate.start_gate import open_gate
-from surestart.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old, refuse_too_old
+from surestart.runs.start_gate import open_gate
+from surestart.spark.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old, refuse_too_old
+from surestart.verdict.next_start import NextStart, Outcome, start_on
 
 ROOT = Path(__file__).parents[2]
 

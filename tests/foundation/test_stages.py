@@ -12,10 +12,10 @@ import pytest
 from sensor_pipeline.count import read_landed
 from sensor_pipeline.simulate import read_truth
 from sensor_pipeline.stages import build_stages
-from surestart.deltalog.log import read_delta_log, read_history
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.runner import run_stage
+from surestart.facts.delta.log import read_delta_log, read_history
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import account, land, run_all, table_rows
 
 
@@ -150,8 +150,8 @@ def test_a_foreign_table_is_refused_and_left_as_it_is(spark: Any, environment: E
 
 
 def test_transaction_settings_are_gone_after_a_merge_and_after_a_failed_one(spark: Any) -> None:
-    from surestart.sinks.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
-    from surestart.sinks.transaction import transaction
+    from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
+    from surestart.sinks.delta.transaction import transaction
 
     seen = []
 

@@ -16,11 +16,11 @@ import pytest
 from benchmarks.event_log import BatchTasks, event_log_confs, read_batch_tasks
 
 from sensor_pipeline.stages import build_stages
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.environment import Environment, environment_from_settings
-from surestart.runner import run_stage
-from surestart.session import applied
-from surestart.sinks import delta_append
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.runs.runner import run_stage
+from surestart.sinks.delta import append as delta_append
+from surestart.spark.session import applied
 from tests.conftest import AS_USERS_HAVE_IT
 from tests.foundation.rows import account, land
 
@@ -70,7 +70,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
     with pytest.MonkeyPatch.context() as patch, event_log(spark, root / "events"), applied(spark, AS_USERS_HAVE_IT):
         patch.setattr(delta_append, "append_once", noting)
-        patch.setattr("surestart.sinks.delta_split.append_once", noting)
+        patch.setattr("surestart.sinks.delta.split.append_once", noting)
         for readings, per_file in ((2000, 2000), (20, 10)):
             land(environment, readings, per_file=per_file)
             for stage in build_stages({"max_files_per_trigger": "1", "max_table_files_per_trigger": "1"}):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import surestart.commands.explain
-import surestart.commands.run
+import surestart.cli.explain
+import surestart.cli.run
 from surestart import job
-from surestart.cli import VERBS, build_parser, main
+from surestart.cli.main import VERBS, build_parser, main
 from surestart.errors import CannotTell
-from surestart.registry.process_facts import JOB_RUN
+from surestart.history.process_facts import JOB_RUN
 
 SOURCES = Path(__file__).parents[2] / "src"
 PIPELINE = "sensor_pipeline.stages:PIPELINE"
@@ -97,7 +97,7 @@ def boom(args: object) -> int:
 def test_an_unexpected_error_has_its_own_code_and_four_parts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(surestart.commands.explain, "run", boom)
+    monkeypatch.setattr(surestart.cli.explain, "run", boom)
 
     assert main(["explain", "it's broken"]) == 6
     lines = capsys.readouterr().err.splitlines()
@@ -116,7 +116,7 @@ def test_an_unexpected_error_has_its_own_code_and_four_parts(
 def test_a_job_fails_with_it_and_its_log_says_where(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(surestart.commands.explain, "run", boom)
+    monkeypatch.setattr(surestart.cli.explain, "run", boom)
     # A job's program sets it for its process; here that is the process of the tests that follow.
     monkeypatch.setenv(JOB_RUN, "")
     with pytest.raises(SystemExit) as ended:
@@ -127,7 +127,7 @@ def test_a_job_fails_with_it_and_its_log_says_where(
     def late(args: object, lines: object) -> int:
         raise KeyError("7")
 
-    monkeypatch.setattr(surestart.commands.run, "_run", late)
+    monkeypatch.setattr(surestart.cli.run, "_run", late)
     with pytest.raises(SystemExit) as ended:
         job.main(["run", "all", "--log=json"])
     assert ended.value.code == 6
@@ -143,7 +143,7 @@ def test_memory_that_is_not_there_decides_nothing(
     def full(args: object) -> int:
         raise MemoryError
 
-    monkeypatch.setattr(surestart.commands.explain, "run", full)
+    monkeypatch.setattr(surestart.cli.explain, "run", full)
     assert main(["explain", "x"]) == 4
     assert capsys.readouterr().err.startswith("MemoryUsedUp: ")
 
@@ -165,7 +165,7 @@ def test_names_that_no_terminal_can_show(tmp_path: Path) -> None:
 def test_an_error_of_sparks_own_is_named_and_is_no_fault_of_surestart() -> None:
     from pyspark.errors import AnalysisException
 
-    from surestart.unexpected import explained
+    from surestart.words.unexpected import explained
 
     refusal = AnalysisException(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "x"})
     said = explained(refusal, ("run", "all"))
@@ -183,7 +183,7 @@ def test_a_job_logs_where_an_error_arose_that_is_said_in_four_parts(
         except ZeroDivisionError as cause:
             raise CannotTell("what", meaning="meaning", next="surestart status") from cause
 
-    monkeypatch.setattr(surestart.commands.explain, "run", fail)
+    monkeypatch.setattr(surestart.cli.explain, "run", fail)
     with pytest.raises(SystemExit):
         job.main(["explain", "x"])
     logged = capsys.readouterr().err

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from surestart.registry.claim_file import take_claim
-from surestart.registry.run_record import RunRecord
+from surestart.history.claim_file import take_claim
+from surestart.history.run_record import RunRecord
 
 
 def main() -> None:

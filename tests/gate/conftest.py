@@ -11,7 +11,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import land
 
 

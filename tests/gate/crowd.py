@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from surestart.environment import Environment, Table
-from surestart.gate.describe_run import describe_run
-from surestart.registry.run_record import ENDED, FINISHED, NOTE, TABLE
+from surestart.history.describe_run import describe_run
+from surestart.history.run_record import ENDED, FINISHED, NOTE, TABLE
 from surestart.stage import Stage
 
 # What a commit of Spark's holds besides the note.

@@ -18,8 +18,8 @@ from typing import Any
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.runs.runner import run_stage
+from surestart.spark.session import local_session
 from surestart.stage import BatchContext, Sink, Stage
 
 

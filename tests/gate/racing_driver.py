@@ -16,8 +16,8 @@ import time
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
 from surestart.errors import SurestartError
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.runs.runner import run_stage
+from surestart.spark.session import local_session
 
 
 def main() -> None:

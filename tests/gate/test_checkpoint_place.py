@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surestart.registry.checkpoint_place import checkpoint_place
+from surestart.history.checkpoint_place import checkpoint_place
 
 
 @pytest.mark.parametrize(

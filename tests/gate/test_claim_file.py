@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import CannotTell
-from surestart.registry.claim_file import read_claim, seize_claim, take_claim
-from surestart.registry.process_facts import is_paused, read_process_start
-from surestart.registry.run_record import RunRecord
+from surestart.history.claim_file import read_claim, seize_claim, take_claim
+from surestart.history.process_facts import is_paused, read_process_start
+from surestart.history.run_record import RunRecord
 
 HOLD_MS = 800
 

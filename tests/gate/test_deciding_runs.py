@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.deltalog import Transaction
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.sink_evidence import SinkEvidence
 from surestart.errors import SurestartError
-from surestart.gate.find_owner import refuse_live_owner
-from surestart.gate.history_findings import find_history
-from surestart.gate.identities import read_topic_id
-from surestart.registry.deciding_runs import deciding_runs
-from surestart.registry.run_record import ENDED, FINISHED, REMEDY, RunRecord
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.delta import Transaction
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.history.deciding_runs import deciding_runs
+from surestart.history.run_record import ENDED, FINISHED, REMEDY, RunRecord
+from surestart.runs.find_owner import refuse_live_owner
+from surestart.runs.history_findings import find_history
+from surestart.runs.identities import read_topic_id
+from surestart.words.next_commands import Commands
 
 QUERY, PLACE = "q", "/ck/q"
 IDS = ("00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b")

@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from surestart.diagnosis.commands import Commands
 from surestart.errors import CannotTell, Refused
-from surestart.gate.find_owner import claim_by_file
-from surestart.gate.owner import Life, judge_owner, read_job_state
-from surestart.registry.claim_file import take_claim
-from surestart.registry.run_record import RunRecord
+from surestart.history.claim_file import take_claim
+from surestart.history.run_record import RunRecord
+from surestart.runs.find_owner import claim_by_file
+from surestart.runs.owner import Life, judge_owner, read_job_state
+from surestart.words.next_commands import Commands
 
 NOW = 1_800_000_000_000
 STATES = {"1": "RUNNING", "2": "TERMINATED", "3": "INTERNAL_ERROR"}

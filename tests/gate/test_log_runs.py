@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from surestart.deltalog.listing import NoDeltaLog
 from surestart.errors import CannotTell
-from surestart.registry.log_runs import FOLD, SUMMARY, fold_log_runs, read_log_runs
-from surestart.registry.run_record import ENDED, FINISHED, NOTE, RunRecord
+from surestart.facts.delta.listing import NoDeltaLog
+from surestart.history.log_runs import FOLD, SUMMARY, fold_log_runs, read_log_runs
+from surestart.history.run_record import ENDED, FINISHED, NOTE, RunRecord
 
 BASE = RunRecord("r", ENDED, environment="prod", query="q", place="/ck/q", query_id="a", outcome=FINISHED, last_batch=1)
 

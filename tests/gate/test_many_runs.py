@@ -16,14 +16,14 @@ from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
-from surestart.gate.describe_run import describe_run
-from surestart.gate.find_owner import OWNER_RUNNING
-from surestart.gate.start_gate import open_gate
-from surestart.registry.claim_row import TABLE as CLAIMS
-from surestart.registry.claim_row import read_claim_rows
-from surestart.registry.read_runs import COMMITS, read_deciding_runs, read_runs
-from surestart.registry.write_runs import append_runs
-from surestart.runner import run_stage
+from surestart.history.claim_row import TABLE as CLAIMS
+from surestart.history.claim_row import read_claim_rows
+from surestart.history.describe_run import describe_run
+from surestart.history.read_runs import COMMITS, read_deciding_runs, read_runs
+from surestart.history.write_runs import append_runs
+from surestart.runs.find_owner import OWNER_RUNNING
+from surestart.runs.runner import run_stage
+from surestart.runs.start_gate import open_gate
 from tests.gate.crowd import crowd, log_of
 
 RAW = build_stages({})[0]

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from surestart.diagnosis.commands import Commands
 from surestart.errors import EXIT_CANNOT_TELL, CannotTell, Refused
-from surestart.gate.find_owner import OWNER_UNKNOWN, refuse_live_owner
-from surestart.gate.owner import GRACE, Life, judge_owner
-from surestart.registry.process_facts import read_git_commit, read_process_start
-from surestart.registry.run_record import ENDED, RunRecord, merge_events, read_record
-from surestart.report.json_log import JsonLog
-from surestart.runner import StageFailed
+from surestart.history.process_facts import read_git_commit, read_process_start
+from surestart.history.run_record import ENDED, RunRecord, merge_events, read_record
+from surestart.report.json.json_log import JsonLog
+from surestart.runs.find_owner import OWNER_UNKNOWN, refuse_live_owner
+from surestart.runs.owner import GRACE, Life, judge_owner
+from surestart.runs.runner import StageFailed
+from surestart.words.next_commands import Commands
 
 NOW = 1_800_000_000_000
 HERE = RunRecord(

@@ -15,11 +15,11 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import CannotTell
-from surestart.gate.find_owner import OWNER_PAUSED
-from surestart.registry.claim_file import claims_folder, read_claim
-from surestart.registry.process_facts import is_paused
-from surestart.registry.read_runs import read_runs
-from surestart.runner import run_stage
+from surestart.history.claim_file import claims_folder, read_claim
+from surestart.history.process_facts import is_paused
+from surestart.history.read_runs import read_runs
+from surestart.runs.find_owner import OWNER_PAUSED
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import account, land
 from tests.gate.tree_bytes import bytes_of
 

@@ -14,12 +14,12 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.registry.claim_file import take_claim
-from surestart.registry.run_record import RunRecord
-from surestart.running_query import processing_time, start_query
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
-from surestart.stage_failures import StageFailed
+from surestart.history.claim_file import take_claim
+from surestart.history.run_record import RunRecord
+from surestart.runs.running_query import processing_time, start_query
+from surestart.runs.stage_failures import StageFailed
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
 from tests.foundation.rows import land
 from tests.gate.held_driver import HeldBack
 from tests.gate.test_woken_driver import CODE, until

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart import cli
+from surestart.cli import main as cli
 from surestart.environment import Environment
 from surestart.errors import EXIT_HALFWAY, EXIT_REFUSED, Refused
-from surestart.registry.claim_file import claims_folder
-from surestart.registry.read_runs import read_runs
-from surestart.registry.run_record import FAILED, STOPPED
-from surestart.runner import BatchProgress, StageFailed, processing_time, run_stages
+from surestart.history.claim_file import claims_folder
+from surestart.history.read_runs import read_runs
+from surestart.history.run_record import FAILED, STOPPED
+from surestart.runs.runner import BatchProgress, StageFailed, processing_time, run_stages
 from surestart.stage import Stage
 from tests.foundation.rows import account, land, run_all
 

@@ -19,21 +19,21 @@ import pytest
 from sensor_pipeline.records import RAW_COLUMNS
 from sensor_pipeline.stages import build_stages
 from surestart.declaration import SinkDeclaration
-from surestart.deltalog import read_delta_log, read_history
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_REFUSED, CannotTell, Refused, SurestartError
-from surestart.gate.start_gate import describe_run
-from surestart.registry.claim_file import claims_folder, take_claim
-from surestart.registry.claim_row import claim_by_row
-from surestart.registry.process_facts import read_process_start
-from surestart.registry.read_runs import read_metrics, read_runs
-from surestart.registry.run_record import DIED, FINISHED, RunRecord
-from surestart.registry.write_runs import append_runs
-from surestart.runner import processing_time, run_stage
-from surestart.running_query import start_query
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_append import DeltaAppend
+from surestart.facts.delta import read_delta_log, read_history
+from surestart.history.claim_file import claims_folder, take_claim
+from surestart.history.claim_row import claim_by_row
+from surestart.history.process_facts import read_process_start
+from surestart.history.read_runs import read_metrics, read_runs
+from surestart.history.run_record import DIED, FINISHED, RunRecord
+from surestart.history.write_runs import append_runs
+from surestart.runs.runner import processing_time, run_stage
+from surestart.runs.running_query import start_query
+from surestart.runs.start_gate import describe_run
+from surestart.sinks.delta.append import DeltaAppend
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import Stage
 from tests.foundation.rows import account, land
 from tests.gate.tree_bytes import bytes_of

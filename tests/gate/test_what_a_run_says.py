@@ -10,9 +10,9 @@ import pty
 from collections.abc import Callable
 
 from surestart.errors import SurestartError
-from surestart.report.json_log import JsonLog
-from surestart.report.progress import ProgressLines
-from surestart.runner import BatchProgress, StageRun
+from surestart.report.json.json_log import JsonLog
+from surestart.report.text.progress import ProgressLines
+from surestart.runs.runner import BatchProgress, StageRun
 
 
 def batch(stage: str, number: int, rows: int) -> BatchProgress:

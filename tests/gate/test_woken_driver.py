@@ -17,9 +17,9 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.gate.find_owner import OWNER_PAUSED
-from surestart.registry.process_facts import is_paused
-from surestart.runner import run_stage
+from surestart.history.process_facts import is_paused
+from surestart.runs.find_owner import OWNER_PAUSED
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import account, land, run_all
 from tests.gate.held_driver import FEW
 from tests.remedies.remedy import apply, reset

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 
 from sensor_pipeline.raw_ingest import to_raw
 from sensor_pipeline.records import RAW_COLUMNS
-from surestart.sinks.delta_append import DeltaAppend
+from surestart.sinks.delta.append import DeltaAppend
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Stage
 

@@ -13,12 +13,12 @@ import traceback
 
 from kafka_client import raw_rows, raw_stage
 
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.environment import environment_from_settings
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.facts.kafka.evidence import read_kafka_evidence
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import read_kafka_evidence
+from surestart.spark.session import local_session
 
 bootstrap, topic, root = sys.argv[1:]
 spark = local_session("secrets")

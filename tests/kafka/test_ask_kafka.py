@@ -12,15 +12,15 @@ from confluent_kafka import Producer
 from kafka_client import KafkaClient, payloads
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration
-from surestart.diagnosis.ask_kafka import ask_kafka
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.finding import Finding, Severity
-from surestart.runner import StageFailed
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.kafka.evidence import read_kafka_evidence
+from surestart.runs.runner import StageFailed
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import read_kafka_evidence
-from surestart.sources.kafka_loss import with_lost_positions
+from surestart.verdict.ask_kafka import ask_kafka
+from surestart.verdict.kafka_loss import with_lost_positions
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
 
 PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
 

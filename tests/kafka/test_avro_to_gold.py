@@ -9,7 +9,7 @@ from tests.avro.avro_bytes import confluent, encode, record
 from tests.avro.conftest import Registry
 
 from sensor_pipeline.stages import build_stages
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 
 CANARY = "canary-r3gistry"
 READING = record(

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 from kafka_client import payloads, raw_stage
 
-from surestart.remedies.certificate import certify
-from surestart.remedies.chain import read_chain
-from surestart.remedies.counts import Gap
-from surestart.runner import run_stage
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.count.counts import Gap
+from surestart.remedies.plan.chain import read_chain
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 
 

@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Producer
 from kafka_client import payloads
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.finding import Severity
 from surestart.errors import EXIT_CANNOT_TELL, CannotTell
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.kafka.evidence import KafkaEvidence, PartitionEvidence, measure_lag, read_kafka_evidence
 from surestart.local.kafka_configuration import free_ports
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import KafkaEvidence, PartitionEvidence, measure_lag, read_kafka_evidence
-from surestart.sources.kafka_findings import check_positions, check_topic_identity, inspect_kafka_start
+from surestart.verdict.kafka_findings import check_positions, check_topic_identity, inspect_kafka_start
+from surestart.words.finding import Severity
 
 
 def test_asking_about_a_missing_topic_does_not_create_it(broker, client, topic):

@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 from kafka_client import payloads, raw_rows, raw_stage
 
-from surestart.checkpoint.snapshot import read_checkpoint
-from surestart.diagnosis.finding import Severity
 from surestart.errors import Refused, SurestartError
-from surestart.runner import processing_time, run_stage, run_ungated
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.kafka.evidence import read_kafka_evidence
+from surestart.runs.runner import processing_time, run_stage, run_ungated
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import read_kafka_evidence
-from surestart.sources.kafka_findings import check_positions, check_topic_identity
+from surestart.verdict.kafka_findings import check_positions, check_topic_identity
+from surestart.words.finding import Severity
 
 
 class Enough(Exception):

@@ -9,7 +9,7 @@ from kafka_client import KafkaClient
 from tests.checkpoint.checkpoint_maker import compact, make_checkpoint
 from tests.report.pages import Element, read_page
 
-from surestart.cli import main
+from surestart.cli.main import main
 
 
 def doctor_page(root: Path, bootstrap: str, topic: str) -> Element:

@@ -10,7 +10,7 @@ import pytest
 
 from sensor_pipeline.kafka_simulate import read_topic
 from sensor_pipeline.simulate import read_truth
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.local.kafka_broker import is_broker
 from surestart.local.kafka_detached import start_detached
 

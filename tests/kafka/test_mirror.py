@@ -7,7 +7,7 @@ import time
 from kafka_client import described, payloads, raw_rows, raw_stage
 
 from surestart.local.kafka_configuration import free_ports
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_mirror import KafkaMirror, mirror_group, read_end_offsets
 

@@ -12,16 +12,16 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import Refused, UsageError
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import read_chain
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.plan_replay import From, plan_replay
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.remedies.ranges import Range, narrow_evidence
-from surestart.remedies.undo import undo_remedy
-from surestart.runner import run_stage
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.plan.ranges import Range, narrow_evidence
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 
 

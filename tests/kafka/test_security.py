@@ -15,24 +15,24 @@ import pytest
 from kafka_client import CANARY, KafkaClient, payloads, raw_stage
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import build_parser
-from surestart.commands.plan import make_plan
+from surestart.cli.main import build_parser
+from surestart.cli.plan import make_plan
 from surestart.errors import CannotTell, Refused, UsageError
-from surestart.local.kafka_broker import KafkaBroker, kafka_broker
-from surestart.remedies.chain import read_chain
-from surestart.runner import StageFailed, processing_time, run_stages, run_ungated
-from surestart.session import applied
-from surestart.sources import kafka_security
-from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import read_kafka_evidence
-from surestart.sources.kafka_security import (
+from surestart.facts.kafka import security as kafka_security
+from surestart.facts.kafka.evidence import read_kafka_evidence
+from surestart.facts.kafka.security import (
     SecretPlace,
     Secrets,
     client_settings,
     credential_options,
     kafka_options,
 )
+from surestart.local.kafka_broker import KafkaBroker, kafka_broker
+from surestart.remedies.plan.chain import read_chain
+from surestart.runs.runner import StageFailed, processing_time, run_stages, run_ungated
+from surestart.sources.kafka import KafkaSource
 from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
+from surestart.spark.session import applied
 
 WRONG = "wrong-c4nary;pa55"
 SASL = {

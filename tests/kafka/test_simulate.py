@@ -14,9 +14,9 @@ from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
 from sensor_pipeline.simulate import Simulation, iter_records, write_files
 from sensor_pipeline.stages import PIPELINE, build_stages
 from surestart.errors import CannotTell, UsageError
+from surestart.facts.kafka.evidence import read_kafka_evidence
 from surestart.local.kafka_configuration import free_ports
-from surestart.runner import run_stage
-from surestart.sources.kafka_evidence import read_kafka_evidence
+from surestart.runs.runner import run_stage
 
 SIMULATION = Simulation(seed=7, devices=30)
 

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import UsageError
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 
 

@@ -13,17 +13,17 @@ from confluent_kafka import Uuid
 from kafka_client import payloads, raw_rows, raw_stage
 
 from sensor_pipeline.stages import PIPELINE, build_stages
-from surestart.commands.stage_answers import ask_stages
+from surestart.cli.stage_answers import ask_stages
 from surestart.declaration import SourceDeclaration, StageDeclaration
-from surestart.diagnosis.finding import Verdict
 from surestart.errors import Refused
-from surestart.exploration import explore
-from surestart.gate.identities import read_source_ids, read_topic_id
-from surestart.registry.read_runs import read_runs
-from surestart.registry.run_record import DIED, FINISHED, REMEDY, RunRecord
-from surestart.runner import run_stage
+from surestart.facts.kafka.evidence import known_topic_id, read_kafka_evidence
+from surestart.history.read_runs import read_runs
+from surestart.history.run_record import DIED, FINISHED, REMEDY, RunRecord
+from surestart.notebooks.exploration import explore
+from surestart.runs.identities import read_source_ids, read_topic_id
+from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_evidence import known_topic_id, read_kafka_evidence
+from surestart.words.finding import Verdict
 
 
 def test_a_first_run_that_was_killed_has_recorded_its_topic_and_the_next_one_just_starts(

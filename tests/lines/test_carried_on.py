@@ -12,7 +12,7 @@ import pytest
 
 from sensor_pipeline.count import count_rows, read_landed
 from surestart.environment import environment_from_settings
-from surestart.spark_lines import NAMES
+from surestart.spark.spark_lines import NAMES
 
 ROOT = Path(__file__).parents[2]
 STAGES = ("raw-ingest", "deserialize", "merge-gold")

@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sensor_pipeline.count import Account, count_rows
 from sensor_pipeline.kafka_simulate import read_begins, read_topic, write_topic
+from surestart.facts.kafka.admin import KafkaAdmin
+from surestart.facts.kafka.security import SecretPlace
 from surestart.local.kafka_detached import start_detached, stop_detached
-from surestart.sources.kafka_admin import KafkaAdmin
-from surestart.sources.kafka_security import SecretPlace
 from tests.foundation.rows import run_all
 from tests.nights.scene import Scene
 
@@ -71,7 +71,7 @@ class KafkaScene(Scene):
             done.result(60)
 
     def ends(self) -> dict[int, int]:
-        from surestart.sources.kafka_evidence import read_kafka_evidence
+        from surestart.facts.kafka.evidence import read_kafka_evidence
 
         found = read_kafka_evidence(self.bootstrap, TOPIC, SecretPlace())
         return {one.partition: one.end for one in found.partitions}

@@ -10,7 +10,7 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from surestart.errors import UsageError
-from surestart.exploration import batch_rows, explore, read_rows
+from surestart.notebooks.exploration import batch_rows, explore, read_rows
 from surestart.stage import Pipeline
 from tests.notebooks.notebook_kernel import page_in, running_kernel, set_widgets, text_of
 from tests.report.checkpoints import make_busy, make_hostile, make_table
@@ -95,7 +95,7 @@ def test_where_there_is_displayhtml_it_gets_the_page(kernel) -> None:
     shown = text_of(
         kernel.run_code(
             "displayHTML = lambda page: print('shown', len(page))\n"
-            "from surestart import notebook\n"
+            "from surestart.notebooks import notebook\n"
             "notebook.show_page('<!doctype html>')\n"
             "del displayHTML"
         )
@@ -108,7 +108,7 @@ def test_where_there_is_displayhtml_it_gets_the_page(kernel) -> None:
 
 
 def test_on_databricks_a_path_is_enough() -> None:
-    from surestart.notebook import LocalWidgets, Widget, read_settings
+    from surestart.notebooks.notebook import LocalWidgets, Widget, read_settings
 
     given = LocalWidgets({"SURESTART_PATH": "/Volumes/main/x/checkpoints/y", "SURESTART_ENVIRONMENT": "dev"})
     path = Widget("path", "", "Path")
@@ -144,5 +144,7 @@ def test_a_stage_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_importing_the_exploration_does_not_import_spark() -> None:
     import subprocess
 
-    code = "import sys, surestart.exploration, surestart.notebook; sys.exit('pyspark' in sys.modules)"
+    code = (
+        "import sys, surestart.notebooks.exploration, surestart.notebooks.notebook; sys.exit('pyspark' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -39,11 +39,11 @@ def faults_of(text: str) -> list[str]:
     code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
     for word, harm in {
         "sys.path": "serverless does not promise a working directory: ship the wheel",
-        "dbutils": "only surestart.notebook knows where dbutils is",
+        "dbutils": "only surestart.notebooks.notebook knows where dbutils is",
         "checkpointLocation": "only Environment builds checkpoint paths",
         "/Volumes/": "only Environment builds paths",
         "rmtree": "nothing is deleted from a notebook",
-        "getOrCreate": "only surestart.notebook.session() obtains a session",
+        "getOrCreate": "only surestart.notebooks.notebook.session() obtains a session",
     }.items():
         if word in code:
             faults.append(f"{word}: {harm}")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from surestart.errors import UsageError
-from surestart.notebook import LocalWidgets, Widget, read_environment, read_settings, stages_of, table_html, widgets_of
+from surestart.notebooks.notebook import (
+    LocalWidgets,
+    Widget,
+    read_environment,
+    read_settings,
+    stages_of,
+    table_html,
+    widgets_of,
+)
 from surestart.stage import Pipeline
 
 SOURCE = Widget("source", "files", "Read from", ("files", "kafka"))

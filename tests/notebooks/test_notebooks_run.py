@@ -9,8 +9,8 @@ from nbclient.exceptions import CellExecutionError
 
 from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import PIPELINE
-from surestart.deltalog.log import read_delta_log
 from surestart.environment import Environment
+from surestart.facts.delta.log import read_delta_log
 from tests.foundation.rows import TABLES
 from tests.notebooks.conftest import READINGS, STAGES
 from tests.notebooks.notebook_kernel import text_of

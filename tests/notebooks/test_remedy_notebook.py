@@ -15,10 +15,10 @@ import yaml
 from sensor_pipeline.stages import PIPELINE
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
-from surestart.remedies.journal import FINISHED
-from surestart.remedies.plan import Plan, Step, digest_of, environment_facts
-from surestart.remedies.stored_plans import plans_folder, store_plan
-from surestart.remedy_notebook import Remedied, read_options, remedy
+from surestart.journal.journal import FINISHED
+from surestart.notebooks.remedy_notebook import Remedied, read_options, remedy
+from surestart.remedies.apply.stored_plans import plans_folder, store_plan
+from surestart.remedies.plan.plan import Plan, Step, digest_of, environment_facts
 from tests.report.plans import STEPS, make_certificate, make_journal, make_plan
 
 APPLY = {"stage": "raw-ingest", "remedy": "reset", "options": "", "mode": "apply", "digest": ""}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from surestart.deltalog import read_active_files
 from surestart.environment import Environment
-from surestart.remedies.journal import FINISHED, WITHDRAWN, read_journals
-from surestart.remedies.manifest import read_manifest
-from surestart.remedies.stored_plans import plans_folder
+from surestart.facts.checkpoint.manifest import read_manifest
+from surestart.facts.delta import read_active_files
+from surestart.journal.journal import FINISHED, WITHDRAWN, read_journals
+from surestart.remedies.apply.stored_plans import plans_folder
 from tests.foundation.rows import TABLES, account, land
 from tests.notebooks.conftest import STAGES
 from tests.notebooks.notebook_kernel import NotebookKernel, page_in, set_widgets, text_of

@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from surestart.sinks.postgres_batch import BatchWrite, BatchWritten, write_batch
-from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
-from surestart.sinks.postgres_types import arrow_columns
-from surestart.sinks.postgres_url import DatabaseUrl, Secret
+from surestart.facts.postgres.types import arrow_columns
+from surestart.facts.postgres.url import DatabaseUrl, Secret
+from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
+from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
 
 QUERY_ID = "0b7c0f4e-9a0f-4f6e-8f0e-6d1f1d1a5a01"
 TABLE = "CREATE TABLE gold (sensor text PRIMARY KEY, part int, pos bigint, value double precision)"

@@ -6,14 +6,14 @@ import multiprocessing
 import os
 
 from surestart.failpoints import VARIABLE, reach
-from surestart.sinks.postgres_batch import write_batch
-from surestart.sinks.postgres_copy import copy_batches
+from surestart.sinks.postgres.batch import write_batch
+from surestart.sinks.postgres.copy import copy_batches
 
 from .database import Database, append, arrow, readings, upsert
 
 # Forked from a server that has the slow imports done: they are most of such a process' life.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["pytest", "psycopg", "pyarrow.csv", "surestart.sinks.postgres_batch"])
+_CONTEXT.set_forkserver_preload(["pytest", "psycopg", "pyarrow.csv", "surestart.sinks.postgres.batch"])
 
 
 def exit_code_of_batch(

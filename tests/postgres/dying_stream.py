@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from surestart.runner import run_stage
-from surestart.session import local_session
+from surestart.runs.runner import run_stage
+from surestart.spark.session import local_session
 
 from .stream import APPEND, UPSERT, local, stage
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surestart.sinks.both import Both
-from surestart.sinks.delta_merge import DeltaMerge
+from surestart.sinks.delta.merge import DeltaMerge
 from surestart.stage import Stage
 from tests.gate.held_driver import drive
 

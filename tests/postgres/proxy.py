@@ -9,7 +9,7 @@ from types import TracebackType
 
 import psycopg.conninfo
 
-from surestart.sinks.postgres_url import DatabaseUrl, Secret
+from surestart.facts.postgres.url import DatabaseUrl, Secret
 
 
 class CuttingProxy:

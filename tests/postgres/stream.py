@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
-from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import Sink, Stage
 
 from .database import arrow, readings

@@ -11,17 +11,17 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.apply import ALREADY, Applied, apply_plan
-from surestart.remedies.certificate import certify
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import BEGUN, Entry, Journal, append_entry
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.running import Running
+from surestart.journal.journal import BEGUN, Entry, Journal, append_entry
+from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.plan.running import Running
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
 from surestart.remedies.steps import backfill as backfill_step
-from surestart.remedies.undo import undo_remedy
-from surestart.report.certificate_text import next_command
-from surestart.runner import run_stage
+from surestart.report.text.certificate import next_command
+from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.foundation.rows import land, run_all
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageError
+from surestart.facts.postgres.url import DatabaseUrl
 from surestart.local.postgres_server import PostgresServer
-from surestart.sinks.postgres_batch import BatchWrite, write_batch
-from surestart.sinks.postgres_copy import Staging, copy_batches
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.sinks.postgres.batch import BatchWrite, write_batch
+from surestart.sinks.postgres.copy import Staging, copy_batches
 
 from .database import EVENTS, Database, Row, append, readings, upsert, write
 
@@ -179,7 +179,7 @@ def test_a_row_that_a_second_writer_put_there_first(
     if moment == "before":
         put()
     else:
-        monkeypatch.setattr("surestart.sinks.postgres_batch.reach", put)
+        monkeypatch.setattr("surestart.sinks.postgres.batch.reach", put)
 
     error = refused(append(database, 0), readings(0))
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surestart.sinks.postgres_binary import HEADER, TRAILER, encode
-from surestart.sinks.postgres_types import arrow_columns
+from surestart.facts.postgres.types import arrow_columns
+from surestart.sinks.postgres.binary import HEADER, TRAILER, encode
 
 from .database import Database
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from surestart.runner import StageFailed, run_stage
+from surestart.runs.runner import StageFailed, run_stage
 from surestart.sinks.both import Both
-from surestart.sinks.delta_merge import DeltaMerge
+from surestart.sinks.delta.merge import DeltaMerge
 
 from .database import TABLE, Database, readings
 from .stream import SCHEMA, UPSERT, land, local, stage

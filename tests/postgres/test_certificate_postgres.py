@@ -9,8 +9,8 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
-from surestart.remedies.certificate import certify
-from surestart.remedies.chain import read_chain
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.plan.chain import read_chain
 from tests.foundation.rows import land, run_all
 
 from .conftest import VARIABLE

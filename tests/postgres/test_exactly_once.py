@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.sinks.postgres_batch import BatchWritten, write_batch
-from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
-from surestart.sinks.postgres_ledger import LedgerEntry, LedgerKey, find_entry
+from surestart.facts.postgres.ledger import LedgerEntry, LedgerKey, find_entry
+from surestart.sinks.postgres.batch import BatchWritten, write_batch
+from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
 
 from .database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
 from .proxy import CuttingProxy
@@ -197,7 +197,7 @@ def test_a_task_that_still_copies_when_the_batch_is_committed_adds_nothing(
                 thread.join(60)
 
     late: list[threading.Thread] = []
-    monkeypatch.setattr("surestart.sinks.postgres_batch.reach", end_before_the_move)
+    monkeypatch.setattr("surestart.sinks.postgres.batch.reach", end_before_the_move)
 
     written = write_batch(what, load)
 
@@ -315,7 +315,7 @@ def test_a_server_that_is_still_at_the_commit_is_waited_for_before_the_ledger_is
         watcher.start()
 
     watcher = threading.Thread(target=go_on_once_somebody_waits)
-    monkeypatch.setattr("surestart.sinks.postgres_batch.find_entry", find)
+    monkeypatch.setattr("surestart.sinks.postgres.batch.find_entry", find)
     with CuttingProxy(database.url) as proxy:
         written = write(replace(append(database, 0), url=proxy.secret), readings(0), before=cut)
 
@@ -337,7 +337,7 @@ def test_after_a_lost_commit_the_row_of_a_rival_is_not_taken_for_the_own_one(
             write(append(database, 0), readings(7))
         return find_entry(connection, schema, key)
 
-    monkeypatch.setattr("surestart.sinks.postgres_batch.find_entry", find_after_a_rival)
+    monkeypatch.setattr("surestart.sinks.postgres.batch.find_entry", find_after_a_rival)
     with CuttingProxy(database.url) as proxy:
         through = replace(append(database, 0), url=proxy.secret)
 

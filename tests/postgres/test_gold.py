@@ -16,18 +16,18 @@ import pytest
 
 from sensor_pipeline.records import GOLD_IN_POSTGRES, READING_COLUMNS
 from sensor_pipeline.stages import build_stages
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import VARIABLE as FAILPOINT
-from surestart.registry.read_runs import read_runs
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import read_chain
-from surestart.remedies.plan import Plan, Step
-from surestart.remedies.plan_replay import From, plan_replay
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.runner import run_stage
+from surestart.history.read_runs import read_runs
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.plan.plan import Plan, Step
+from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
+from surestart.runs.runner import run_stage
 from surestart.stage import BatchContext
 from tests.foundation.rows import account, land
 

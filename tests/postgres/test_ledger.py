@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from surestart.errors import CannotTell
-from surestart.sinks.postgres_ledger import LedgerView, read_ledger
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.facts.postgres.ledger import LedgerView, read_ledger
+from surestart.facts.postgres.url import DatabaseUrl
 
 from .database import EVENTS, QUERY_ID, Database, append, readings, write
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from surestart.declaration import SinkDeclaration
-from surestart.diagnosis.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
-from surestart.diagnosis.finding import Acceptance
-from surestart.diagnosis.read_ledger import read_postgres_sink, read_postgres_sinks
+from surestart.facts.postgres.ledger import create_ledger
+from surestart.facts.postgres.url import DatabaseUrl
 from surestart.sinks.both import Both
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_ledger import create_ledger
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
+from surestart.verdict.read_ledger import read_postgres_sink, read_postgres_sinks
+from surestart.words.finding import Acceptance
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY, QUERY_ID, stage
 
 from .conftest import VARIABLE

@@ -16,22 +16,22 @@ import pytest
 from sensor_pipeline.merge_gold import to_gold
 from sensor_pipeline.records import GOLD_IN_POSTGRES, KEYS
 from sensor_pipeline.stages import build_stages
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.failpoints import VARIABLE as FAILPOINT
-from surestart.remedies.apply import ALREADY, Applied, apply_plan
-from surestart.remedies.certificate import certify
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import read_journals
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.plan_replay import From, plan_replay
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.remedies.undo import undo_remedy
-from surestart.runner import run_stage
-from surestart.sinks.postgres import PostgresSink
+from surestart.journal.journal import read_journals
+from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
+from surestart.runs.runner import run_stage
+from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
 from surestart.stage import Stage
 from tests.foundation.rows import account, land, run_all

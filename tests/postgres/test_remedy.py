@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.sinks.postgres_copy import Loaded, Staging, copy_batches
-from surestart.sinks.postgres_once import Removal
-from surestart.sinks.postgres_remedy import Removed, drop_kept, is_kept, remove_rows, restore_rows
-from surestart.sinks.postgres_types import arrow_columns
+from surestart.facts.postgres.types import arrow_columns
+from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres.once import Removal
+from surestart.sinks.postgres.remedy import Removed, drop_kept, is_kept, remove_rows, restore_rows
 
 from .database import SCHEMA, Database, append, arrow, readings, upsert, write
 from .proxy import CuttingProxy
@@ -222,9 +222,9 @@ def test_a_lost_reply_to_the_commit_is_settled_by_the_ledger(database: Database,
 
 PROGRAM = """
 import sys
-from surestart.sinks.postgres_once import Removal
-from surestart.sinks.postgres_remedy import remove_rows, restore_rows
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.sinks.postgres.once import Removal
+from surestart.sinks.postgres.remedy import remove_rows, restore_rows
+from surestart.facts.postgres.url import DatabaseUrl
 secret = DatabaseUrl(variable="SURESTART_POSTGRES_URL").read()
 some = Removal(secret, "events", sys.argv[2], "sensor-load", "load", marks=(("topic", 0, 1200),))
 (remove_rows if sys.argv[1] == "remove" else restore_rows)(some)

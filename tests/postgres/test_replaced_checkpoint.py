@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from surestart.registry.claim_file import take_claim
-from surestart.registry.run_record import RunRecord
-from surestart.running_query import start_query
-from surestart.session import applied
-from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.postgres_batch import write_batch
-from surestart.sinks.postgres_copy import copy_batches
-from surestart.sinks.same_identity import RunReplaced, refuse_replaced
+from surestart.history.claim_file import take_claim
+from surestart.history.run_record import RunRecord
+from surestart.runs.running_query import start_query
+from surestart.runs.stage_failures import StageFailed
+from surestart.sinks.delta.same_identity import RunReplaced, refuse_replaced
+from surestart.sinks.postgres.batch import write_batch
+from surestart.sinks.postgres.copy import copy_batches
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import BatchContext, Sink
-from surestart.stage_failures import StageFailed
 from tests.gate.held_driver import HeldBack
 from tests.gate.test_woken_driver import CODE, until
 

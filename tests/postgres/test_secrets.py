@@ -14,11 +14,11 @@ import psycopg.conninfo
 import pytest
 
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_copy import Staging, load_from_executors
-from surestart.sinks.postgres_ledger import read_ledger
-from surestart.sinks.postgres_types import staged_columns
-from surestart.sinks.postgres_url import DatabaseUrl, Secret
+from surestart.facts.postgres.ledger import read_ledger
+from surestart.facts.postgres.types import staged_columns
+from surestart.facts.postgres.url import DatabaseUrl, Secret
+from surestart.sinks.postgres.copy import Staging, load_from_executors
+from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
 
 from .database import EVENTS, Database, append, readings, write
@@ -162,7 +162,7 @@ def test_redaction_covers_url_password_and_their_spellings() -> None:
 def test_the_plan_of_a_load_shows_no_password(
     spark: Any, database: Database, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from surestart.sinks.postgres_copy import load_plan
+    from surestart.sinks.postgres.copy import load_plan
 
     rows = spark.createDataFrame(readings(0), "sensor string, part int, pos bigint, value double")
 

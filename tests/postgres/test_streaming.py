@@ -13,7 +13,7 @@ import psycopg.conninfo
 import pytest
 
 from surestart.failpoints import VARIABLE
-from surestart.runner import StageFailed, run_stage
+from surestart.runs.runner import StageFailed, run_stage
 
 from .database import EVENTS, TABLE, Database, readings
 from .stream import APPEND, UPSERT, land, local, stage

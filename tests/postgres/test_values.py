@@ -17,11 +17,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from surestart.errors import UsageError
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_batch import BatchWritten, write_batch
-from surestart.sinks.postgres_copy import copy_batches
-from surestart.sinks.postgres_types import StagedColumn, arrow_columns
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.facts.postgres.types import StagedColumn, arrow_columns
+from surestart.facts.postgres.url import DatabaseUrl
+from surestart.sinks.postgres.batch import BatchWritten, write_batch
+from surestart.sinks.postgres.copy import copy_batches
+from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
 
 from .database import EVENTS, Database, append, readings

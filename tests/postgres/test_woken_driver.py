@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from surestart.runner import run_ungated
+from surestart.runs.runner import run_ungated
 from tests.gate.test_woken_driver import assert_stopped, paused
 
 from .database import EVENTS, TABLE, Database, readings

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from surestart.environment import environment_from_settings
-from surestart.remedies.plan import read_plan
-from surestart.session import session
+from surestart.remedies.plan.plan import read_plan
+from surestart.spark.session import session
 from tests.remedies.remedy import apply, undo
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import sys
 
 from surestart.environment import environment_from_settings
-from surestart.remedies.undo import find_applied, undo_remedy
-from surestart.session import local_session
+from surestart.remedies.apply.undo import find_applied, undo_remedy
+from surestart.spark.session import local_session
 from tests.remedies.remedy import chain_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surestart.environment import Environment
-from surestart.remedies.journal import (
+from surestart.journal.journal import (
     BEGUN,
     DONE,
     FILLING,

@@ -14,10 +14,10 @@ from typing import Any
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.failpoints import VARIABLE
-from surestart.remedies.chain import read_chain
-from surestart.remedies.journal import BEGUN, DONE, NOTE, Entry, Journal
-from surestart.remedies.plan import Plan, Step, environment_facts
-from surestart.remedies.running import Running
+from surestart.journal.journal import BEGUN, DONE, NOTE, Entry, Journal
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.plan.plan import Plan, Step, environment_facts
+from surestart.remedies.plan.running import Running
 from surestart.remedies.steps.retire import apply_step, undo_step
 from tests.deltalog.handmade import create, info, write_commit
 

@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.remedies.journal import BEGUN, FINISHED, UNDOING
-from surestart.remedies.plan import Plan
-from surestart.remedies.undo import undo_order
+from surestart.journal.journal import BEGUN, FINISHED, UNDOING
+from surestart.remedies.apply.undo import undo_order
+from surestart.remedies.plan.plan import Plan
 from tests.remedies.protocol_remedy import (
     BATCH,
     LOST,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from surestart.remedies.journal import (
+from surestart.journal.journal import (
     BEGUN,
     DONE,
     RELEASED,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from surestart.errors import Refused
-from surestart.remedies.journal import (
+from surestart.journal.journal import (
     BEGUN,
     DONE,
     FILLING,

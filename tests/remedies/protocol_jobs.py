@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from surestart.errors import Refused
-from surestart.remedies.job_state import JobState, StoppedJobs, Trigger, read_stopped_jobs
-from surestart.remedies.journal import (
+from surestart.journal.journal import (
     BEGUN,
     DONE,
     FILLING,
@@ -32,8 +31,9 @@ from surestart.remedies.journal import (
     Journal,
     find_open,
 )
-from surestart.remedies.paused_before import as_before, taken_over, with_new_jobs, without_held
-from surestart.remedies.plan_jobs import LOOK
+from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs, without_held
+from surestart.remedies.jobs.plan_jobs import LOOK
+from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger, read_stopped_jobs
 
 Steps = Iterator[None]
 STAGES = ("raw-ingest", "merge-gold")

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.remedies.half_way import half_way
-from surestart.remedies.journal import (
+from surestart.journal.half_way import half_way
+from surestart.journal.journal import (
     BEGUN,
     DONE,
     FINISHED,
@@ -26,9 +26,9 @@ from surestart.remedies.journal import (
     Journal,
     find_open,
 )
-from surestart.remedies.plan import Plan, Step
-from surestart.remedies.undo import undo_order
-from surestart.remedies.world import describe_moves
+from surestart.remedies.apply.undo import undo_order
+from surestart.remedies.plan.plan import Plan, Step
+from surestart.remedies.plan.world import describe_moves
 from tests.remedies.protocol_stage import run_stage
 from tests.remedies.protocol_world import (
     CHAIN,

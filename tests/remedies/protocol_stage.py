@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from surestart.remedies.half_way import half_way
-from surestart.remedies.journal import find_open
+from surestart.journal.half_way import half_way
+from surestart.journal.journal import find_open
 from tests.remedies.protocol_world import (
     ENVIRONMENT,
     GOLD,

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import UNDOING, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.remedies.plan import environment_facts
+from surestart.journal.journal import UNDOING, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import environment_facts
 
 RAW, DESERIALIZE, GOLD = STAGES = ("raw-ingest", "deserialize", "merge-gold")
 OUTPUTS = {RAW: ("raw",), DESERIALIZE: ("quarantine", "good"), GOLD: ("gold",)}

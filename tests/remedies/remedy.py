@@ -7,15 +7,15 @@ from typing import Any
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.remedies.apply import Applied, apply_plan
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import Journal
-from surestart.remedies.manifest import read_manifest
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_replay import From, plan_replay
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.remedies.undo import undo_remedy
+from surestart.facts.checkpoint.manifest import read_manifest
+from surestart.journal.journal import Journal
+from surestart.remedies.apply.apply import Applied, apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
 from tests.foundation.rows import TABLES, account, land, run_all, table_rows
 
 SETTINGS = {"max_files_per_trigger": "2"}

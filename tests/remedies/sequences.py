@@ -30,18 +30,18 @@ from sensor_pipeline.stages import build_stages, count
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, StoppedHalfway, UsageError
 from surestart.failpoints import VARIABLE
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import FINISHED, RELEASED, UNDOING, WITHDRAWN, Journal, read_journals
-from surestart.remedies.kept import ALL_OF, KeptRule, find_kept
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.plan_replay import From, plan_replay
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.planning import Request
-from surestart.remedies.undo import find_applied, undo_remedy
-from surestart.runner import run_stage
+from surestart.journal.journal import FINISHED, RELEASED, UNDOING, WITHDRAWN, Journal, read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import find_applied, undo_remedy
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.kept import ALL_OF, KeptRule, find_kept
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.request import Request
+from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.remedies.shared_driver import PORT, SECRET
 

@@ -49,7 +49,7 @@ def main() -> None:
     assert os.environ[SECRET]
     trace_into(Path(trace))
     from surestart.environment import environment_from_settings
-    from surestart.remedies.plan import read_plan
+    from surestart.remedies.plan.plan import read_plan
     from tests.remedies.remedy import apply, undo
 
     environment = environment_from_settings("local", "sensor", {"root": root}, environ={})

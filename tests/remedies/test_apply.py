@@ -12,11 +12,11 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, StoppedHalfway, SurestartError, UsageError
-from surestart.gate.start_gate import open_gate
-from surestart.remedies.apply import ALREADY, apply_plan
-from surestart.remedies.journal import BEGUN, Entry, append_entry, now
-from surestart.remedies.plan import parse_plan
-from surestart.runner import run_stage
+from surestart.journal.journal import BEGUN, Entry, append_entry, now
+from surestart.remedies.apply.apply import ALREADY, apply_plan
+from surestart.remedies.plan.plan import parse_plan
+from surestart.runs.runner import run_stage
+from surestart.runs.start_gate import open_gate
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, reset, run_stages, undo
 
 

@@ -12,20 +12,20 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.apply import ALREADY
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.commit_once import find_commit
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
-from surestart.remedies.plan import Plan, Step, environment_facts
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.plan_retire import plan_retire
-from surestart.remedies.ranges import Range
-from surestart.remedies.running import Running
-from surestart.remedies.start import Start
+from surestart.journal.commit_once import find_commit
+from surestart.journal.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
+from surestart.journal.start import Start
+from surestart.remedies.apply.apply import ALREADY
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan, Step, environment_facts
+from surestart.remedies.plan.ranges import Range
+from surestart.remedies.plan.running import Running
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.steps import backfill as backfill_step
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from surestart.sinks.both import Both
-from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres.sink import PostgresSink
 from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, contents, request, undo
 
 
@@ -51,7 +51,7 @@ def test_a_hole_in_raw_is_filled_once_and_the_stages_below_take_it_up(spark: Any
     # The streams below have to be beyond the DELETE: begun anew behind it.
     for stage in ("deserialize", "merge-gold"):
         shutil.rmtree(stood.checkpoint(stage))
-    from surestart.remedies.plan_replay import From
+    from surestart.remedies.planning.plan_replay import From
     from tests.remedies.remedy import replay
 
     apply(spark, stood, replay(spark, stood, "deserialize", From()))

@@ -10,20 +10,20 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies import newest_rows, position_gaps
-from surestart.remedies.apply import ALREADY
-from surestart.remedies.backfill_sinks import sinks_of
-from surestart.remedies.certificate import certify
-from surestart.remedies.chain import read_chain
-from surestart.remedies.journal import BEGUN, Entry, Journal, append_entry
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.ranges import Range
-from surestart.remedies.running import Running
+from surestart.journal.journal import BEGUN, Entry, Journal, append_entry
+from surestart.remedies.apply.apply import ALREADY
+from surestart.remedies.count import newest_rows, position_gaps
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.plan.backfill_sinks import sinks_of
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.plan.ranges import Range
+from surestart.remedies.plan.running import Running
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
 from surestart.remedies.steps import backfill as backfill_step
-from surestart.report.certificate_text import next_command
+from surestart.report.text.certificate import next_command
 from surestart.sinks.both import Both
-from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres.sink import PostgresSink
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, request, run_stages, undo
 
 Position = tuple[str, int, int]

@@ -11,25 +11,25 @@ import pytest
 
 from sensor_pipeline.records import KEYS, NEWEST
 from sensor_pipeline.stages import build_stages
-from surestart.cli import build_parser
-from surestart.commands.plan import check_options
-from surestart.deltalog import Commit, read_delta_log
-from surestart.deltalog.remedy_note import note_of
-from surestart.diagnosis.sink_evidence import without_undone
+from surestart.cli.main import build_parser
+from surestart.cli.plan import check_options
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import EXIT_FINDINGS, Refused, UsageError
-from surestart.gate.start_gate import open_gate
-from surestart.remedies.apply import ALREADY, Applied, apply_plan
-from surestart.remedies.beside import BesideEnvironment, BesideNotExact, read_beside
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.journal import FILLING, read_journals
-from surestart.remedies.plan import Plan, parse_plan
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.undo import find_applied
-from surestart.runner import run_stage
-from surestart.session import applied
+from surestart.facts.delta import Commit, read_delta_log
+from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.evidence.sink_evidence import without_undone
+from surestart.journal.journal import FILLING, read_journals
+from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan
+from surestart.remedies.apply.undo import find_applied
+from surestart.remedies.plan.beside import BesideEnvironment, BesideNotExact, read_beside
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan, parse_plan
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.runs.runner import run_stage
+from surestart.runs.start_gate import open_gate
 from surestart.sinks.both import Both
-from surestart.sinks.postgres import PostgresSink
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark.session import applied
 from surestart.stage import Stage
 from tests.foundation.rows import TABLES
 from tests.remedies.remedy import (

@@ -17,14 +17,14 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.failpoints import VARIABLE
-from surestart.gate.start_gate import open_gate
-from surestart.remedies import journaling
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.half_way import CODE
-from surestart.remedies.journal import OF_ANOTHER, WITHDRAWN, read_journals
-from surestart.remedies.plan_replay import From
-from surestart.remedies.undo import undo_remedy
-from surestart.runner import run_stage
+from surestart.journal.half_way import CODE
+from surestart.journal.journal import OF_ANOTHER, WITHDRAWN, read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan import journaling
+from surestart.remedies.planning.plan_replay import From
+from surestart.runs.runner import run_stage
+from surestart.runs.start_gate import open_gate
 from tests.foundation.rows import TABLES, land
 from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, contents, land_more, replay, reset, undo
 from tests.remedies.sequences import Lab

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.environment import Environment, environment_from_settings
-from surestart.remedies.certificate import Certificate, certify
-from surestart.remedies.chain import read_chain
-from surestart.remedies.counts import Gap, StageCount
-from surestart.runner import run_stage, run_ungated
+from surestart.remedies.count.certificate import Certificate, certify
+from surestart.remedies.count.counts import Gap, StageCount
+from surestart.remedies.plan.chain import read_chain
+from surestart.runs.runner import run_stage, run_ungated
 from tests.foundation.rows import account, land, run_all
 
 RAW, GOOD, QUARANTINE, GOLD = "sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from surestart.checkpoint.file_list import read_listed_files
-from surestart.checkpoint.positions import DeltaPosition
-from surestart.commands.apply import exit_code
+from surestart.cli.apply import exit_code
 from surestart.errors import CannotTell
-from surestart.remedies.certificate import Certificate
-from surestart.remedies.counts import DATABASE, KEYS, Counts, Gap, Place, StageCount
-from surestart.remedies.reach import Reach, TableReach, reach_in_table, read_reach
-from surestart.report.certificate_text import next_command, render_certificate, summarize_certificate
+from surestart.facts.checkpoint.file_list import read_listed_files
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.facts.checkpoint.reach import Reach, TableReach, reach_in_table, read_reach
+from surestart.remedies.count.certificate import Certificate
+from surestart.remedies.count.counts import DATABASE, KEYS, Counts, Gap, Place, StageCount
+from surestart.report.text.certificate import next_command, render_certificate, summarize_certificate
 
 HEALTHY = Counts(input=10, rows=10, distinct=10)
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from surestart.deltalog import Commit, read_delta_log, read_history
-from surestart.deltalog.remedy_note import find_undos, note_of, read_remedy_note
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
-from surestart.remedies import commit_once, put_back
-from surestart.remedies.commit_once import append_once, find_commit, find_undo, mark_once, replace_once
-from surestart.remedies.kept import removed_rows
-from surestart.remedies.other_writers import _strange
-from surestart.remedies.plan_replay import From
-from surestart.remedies.plan_retire import plan_retire
-from surestart.remedies.steps import clear
-from surestart.sinks.transaction import no_rows, save_with_pair
+from surestart.facts.delta import Commit, read_delta_log, read_history
+from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
+from surestart.journal import commit_once
+from surestart.journal.commit_once import append_once, find_commit, find_undo, mark_once, replace_once
+from surestart.remedies.plan.kept import removed_rows
+from surestart.remedies.plan.other_writers import _strange
+from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.planning.plan_retire import plan_retire
+from surestart.remedies.steps import clear, put_back
+from surestart.sinks.delta.transaction import no_rows, save_with_pair
 from tests.remedies.remedy import apply, chain_of, contents, replay, request, reset, undo
 
 DIGEST = "d" * 64

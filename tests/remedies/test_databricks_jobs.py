@@ -22,8 +22,9 @@ from databricks.sdk.config import Config
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import CannotTell, Refused, StoppedHalfway, UsageError
-from surestart.registry.run_record import RunRecord
-from surestart.remedies.databricks_jobs import (
+from surestart.history.run_record import RunRecord
+from surestart.remedies.jobs.api import open_jobs_api
+from surestart.remedies.jobs.databricks_jobs import (
     JobState,
     StoppedJobs,
     Trigger,
@@ -32,7 +33,6 @@ from surestart.remedies.databricks_jobs import (
     resume_jobs,
     stop_jobs,
 )
-from surestart.remedies.jobs_api import open_jobs_api
 from tests.bundle.bundle_files import read_bundle, resolve_target
 from tests.remedies.jobs_api_server import JobsApi, jobs_api
 
@@ -698,7 +698,7 @@ def test_a_job_that_was_deleted_meanwhile_is_told_and_no_failure(server: JobsApi
 DRIVER = """
 import json, sys
 from databricks.sdk import WorkspaceClient
-from surestart.remedies.databricks_jobs import read_stopped_jobs, resume_jobs, stop_jobs
+from surestart.remedies.jobs.databricks_jobs import read_stopped_jobs, resume_jobs, stop_jobs
 client = WorkspaceClient(host=sys.argv[2], token="not-a-secret", auth_type="pat")
 intent = read_stopped_jobs(json.loads(open(sys.argv[3]).read()))
 if sys.argv[1] == "stop":
@@ -804,7 +804,7 @@ def test_without_the_sdk_the_error_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "databricks").mkdir()
     (tmp_path / "databricks" / "__init__.py").touch()
     program = (
-        "from surestart.remedies.databricks_jobs import read_jobs\n"
+        "from surestart.remedies.jobs.databricks_jobs import read_jobs\n"
         "from surestart.environment import environment_from_settings\n"
         "from surestart.errors import CannotTell\n"
         "here = environment_from_settings('prod', 'sensor', {'catalog': 'm', 'schema': 's'}, environ={})\n"
@@ -826,7 +826,7 @@ def test_without_the_sdk_the_error_names_the_extra(tmp_path: Path) -> None:
 
 def test_without_a_login_the_error_names_the_command(tmp_path: Path) -> None:
     program = (
-        "from surestart.remedies.jobs_api import open_jobs_api\n"
+        "from surestart.remedies.jobs.api import open_jobs_api\n"
         "from surestart.errors import CannotTell\n"
         "try:\n    open_jobs_api()\n"
         "except CannotTell as error:\n    print(error)\n"

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import main
-from surestart.diagnosis.finding import Severity
+from surestart.cli.main import main
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
+from surestart.words.finding import Severity
 from tests.gate.tree_bytes import bytes_of
 
 
 def test_deleted_and_restored_rows_are_foretold_by_doctor_gate_and_explain(
     spark: Any, stood: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from surestart.commands.stage_answers import ask_stages
+    from surestart.cli.stage_answers import ask_stages
 
     raw = f"delta.`{stood.table('sensor_raw').path}`"
     before = spark.sql(f"DESCRIBE HISTORY {raw} LIMIT 1").collect()[0]["version"]

@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import build_parser
-from surestart.commands.plan import make_plan
+from surestart.cli.main import build_parser
+from surestart.cli.plan import make_plan
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, StoppedHalfway, SurestartError
-from surestart.gate.start_gate import open_gate
-from surestart.registry.run_record import RunRecord
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.beside import BesideNotExact
-from surestart.remedies.job_state import JobState, Trigger
-from surestart.remedies.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
-from surestart.remedies.plan import Plan, Step, parse_plan
-from surestart.remedies.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
-from surestart.remedies.running import Stopping
-from surestart.remedies.undo import undo_remedy
-from surestart.report.plan_text import render_plan
+from surestart.history.run_record import RunRecord
+from surestart.journal.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.jobs.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
+from surestart.remedies.jobs.state import JobState, Trigger
+from surestart.remedies.plan.beside import BesideNotExact
+from surestart.remedies.plan.plan import Plan, Step, parse_plan
+from surestart.remedies.plan.running import Stopping
+from surestart.report.text.plan import render_plan
+from surestart.runs.start_gate import open_gate
 from tests.foundation.rows import TABLES
 from tests.remedies.jobs_api_server import JobsApi, jobs_api
 from tests.remedies.remedy import SETTINGS, assert_exact, chain_of, contents, run_stages

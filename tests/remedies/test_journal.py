@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from surestart.diagnosis.ask_stages import ask_stage
-from surestart.diagnosis.finding import Finding, Severity
 from surestart.environment import Environment, environment_from_settings
-from surestart.pipelines import load_pipeline
-from surestart.remedies.job_state import JobState, StoppedJobs
-from surestart.remedies.journal import (
+from surestart.journal.journal import (
     BEGUN,
     FINISHED,
     TABLE,
@@ -22,9 +18,13 @@ from surestart.remedies.journal import (
     read_journals,
     read_plan_text,
 )
-from surestart.remedies.passing import Passing, append_passing
-from surestart.remedies.plan import Plan, environment_facts
-from surestart.report.plan_html import describe_state
+from surestart.journal.passing import Passing, append_passing
+from surestart.pipelines import load_pipeline
+from surestart.remedies.jobs.state import JobState, StoppedJobs
+from surestart.remedies.plan.plan import Plan, environment_facts
+from surestart.report.html.plan import describe_state
+from surestart.verdict.ask_stages import ask_stage
+from surestart.words.finding import Finding, Severity
 from tests.remedies.journal_by_hand import write_journal
 
 

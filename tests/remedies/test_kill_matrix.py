@@ -31,14 +31,14 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.apply import ALREADY
-from surestart.remedies.half_way import CODE
-from surestart.remedies.journal import FINISHED, RELEASED, WITHDRAWN, Journal, read_journals
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_backfill import Between, plan_backfill
-from surestart.remedies.plan_replay import From
-from surestart.remedies.plan_retire import plan_retire
-from surestart.runner import run_stage
+from surestart.journal.half_way import CODE
+from surestart.journal.journal import FINISHED, RELEASED, WITHDRAWN, Journal, read_journals
+from surestart.remedies.apply.apply import ALREADY
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.planning.plan_retire import plan_retire
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import TABLES
 from tests.gate.tree_bytes import bytes_of
 from tests.remedies.remedy import (

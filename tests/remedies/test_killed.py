@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.cli import build_parser
-from surestart.commands.plan import make_plan
+from surestart.cli.main import build_parser
+from surestart.cli.plan import make_plan
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.half_way import CODE
-from surestart.remedies.journal import FINISHED, WITHDRAWN, read_journals
-from surestart.remedies.plan import Plan
-from surestart.runner import run_stage
+from surestart.journal.half_way import CODE
+from surestart.journal.journal import FINISHED, WITHDRAWN, read_journals
+from surestart.remedies.plan.plan import Plan
+from surestart.runs.runner import run_stage
 from tests.gate.tree_bytes import bytes_of
 from tests.remedies.remedy import (
     SETTINGS,

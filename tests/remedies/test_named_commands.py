@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from surestart.cli import build_parser
-from surestart.commands.plan import check_options, make_plan
-from surestart.deltalog import read_delta_log
-from surestart.diagnosis.ask_stages import ask_stage
-from surestart.diagnosis.commands import Commands
-from surestart.diagnosis.explanations.explanation import REPLAY
-from surestart.diagnosis.finding import Verdict
+from surestart.cli.main import build_parser
+from surestart.cli.plan import check_options, make_plan
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.runner import run_stage
+from surestart.facts.delta import read_delta_log
+from surestart.runs.runner import run_stage
+from surestart.verdict.ask_stages import ask_stage
+from surestart.verdict.explanations.explanation import REPLAY
+from surestart.words.finding import Verdict
+from surestart.words.next_commands import Commands
 from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, land_more, run_stages
 
 

@@ -10,23 +10,24 @@ from typing import Any
 
 import pytest
 
-from surestart.cli import build_parser
-from surestart.commands.apply import confirming
-from surestart.commands.arguments import read_environment
-from surestart.commands.plan import check_options, typed_options
-from surestart.diagnosis.commands import Commands
+from surestart.cli.apply import confirming
+from surestart.cli.arguments import read_environment
+from surestart.cli.main import build_parser
+from surestart.cli.plan import check_options, typed_options
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
-from surestart.gate.describe_run import options_of
-from surestart.gate.find_owner import OWNER_PAUSED
-from surestart.remedies.foretell import check_loss
-from surestart.remedies.half_way import half_way
-from surestart.remedies.journal import BEGUN, Entry, Journal
-from surestart.remedies.journaling import stopped
-from surestart.remedies.next_command import named, plan_again
-from surestart.remedies.plan import check_environment, environment_facts
-from surestart.remedies.planning import Request
-from surestart.remedies.source_reach import Loss
+from surestart.history.describe_run import options_of
+from surestart.journal.half_way import half_way
+from surestart.journal.journal import BEGUN, Entry, Journal
+from surestart.journal.next_command import named
+from surestart.remedies.loss.loss import Loss
+from surestart.remedies.plan.journaling import stopped
+from surestart.remedies.plan.plan import check_environment, environment_facts
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.planning.foretell import check_loss
+from surestart.remedies.planning.request import Request
+from surestart.runs.find_owner import OWNER_PAUSED
+from surestart.words.next_commands import Commands
 from tests.remedies.move import running
 
 PLACES: list[tuple[str, dict[str, str]]] = [

@@ -11,11 +11,11 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.plan_replay import From
-from surestart.remedies.plan_retire import plan_retire
-from surestart.remedies.still_given import read_giving, read_rows
+from surestart.remedies.loss.still_given import read_giving, read_rows
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.planning.plan_retire import plan_retire
 from tests.remedies.remedy import (
     apply,
     assert_exact,

@@ -12,19 +12,19 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, Table, environment_from_settings
 from surestart.errors import CannotTell, Refused
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import Chain, read_chain
-from surestart.remedies.foretell import undo_until
-from surestart.remedies.journal import DONE, FINISHED, UNDOING, Entry, Journal, read_journals
-from surestart.remedies.manifest import Manifest
-from surestart.remedies.plan import Plan, Step
-from surestart.remedies.plan_reset import plan_reset
-from surestart.remedies.running import Running
+from surestart.facts.checkpoint.manifest import Manifest
+from surestart.journal.journal import DONE, FINISHED, UNDOING, Entry, Journal, read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_order, undo_remedy
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.plan import Plan, Step
+from surestart.remedies.plan.running import Running
+from surestart.remedies.plan.world import LinkFacts, read_table_facts
+from surestart.remedies.planning.foretell import undo_until
+from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.steps.clear import find_output
 from surestart.remedies.steps.swap import swapped_at
-from surestart.remedies.undo import undo_order, undo_remedy
-from surestart.remedies.world import LinkFacts, read_table_facts
-from surestart.runner import run_stage
+from surestart.runs.runner import run_stage
 from tests.deltalog.handmade import add, create, write_commit
 from tests.foundation.rows import land
 from tests.remedies.move import running

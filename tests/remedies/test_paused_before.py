@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from surestart.remedies.job_state import JobState, StoppedJobs, Trigger
-from surestart.remedies.journal import BEGUN, DONE, FILLING, FINISHED, JOBS, RELEASED, UNDONE, UNPAUSE, Entry, Journal
-from surestart.remedies.paused_before import as_before, taken_over, with_new_jobs
+from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, JOBS, RELEASED, UNDONE, UNPAUSE, Entry, Journal
+from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs
+from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger
 
 A, B = "a" * 64, "b" * 64
 NOW = JobState(11, "gold", ("sensor-merge-gold",), (Trigger("schedule", paused=True), Trigger("trigger", True)), (7,))

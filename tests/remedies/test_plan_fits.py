@@ -9,12 +9,12 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import read_chain
-from surestart.remedies.check_plan import check_names, check_touched
-from surestart.remedies.journal import read_journals
-from surestart.remedies.plan import Plan, Step, environment_facts
-from surestart.remedies.undo import undo_remedy
+from surestart.journal.journal import read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.plan.check_plan import check_names, check_touched
+from surestart.remedies.plan.plan import Plan, Step, environment_facts
 from tests.remedies.journal_by_hand import write_journal
 from tests.remedies.remedy import chain_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from surestart.remedies import position_gaps
-from surestart.remedies.counts import Gap
-from surestart.remedies.position_blocks import Limit, Sides, compare, read_places
-from surestart.remedies.position_gaps import gaps_of_positions, read_gaps, runs_or_extents
+from surestart.remedies.count import position_gaps
+from surestart.remedies.count.counts import Gap
+from surestart.remedies.count.position_blocks import Limit, Sides, compare, read_places
+from surestart.remedies.count.position_gaps import gaps_of_positions, read_gaps, runs_or_extents
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
 SCHEMA = "source STRING, partition INT, offset BIGINT"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from surestart.cli import main
+from surestart.cli.main import main
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.journal import Journal, read_journals
-from surestart.remedies.prune import apply_prune, plan_prune, retired_root
-from surestart.remedies.steps.retire import move_verified, retired_folder
+from surestart.journal.journal import Journal, read_journals
+from surestart.remedies.apply.prune import apply_prune, plan_prune, retired_root
+from surestart.remedies.plan.move_aside import move_verified, retired_folder
 from tests.remedies.journal_by_hand import write_journal
 
 DAY = 86_400

@@ -12,11 +12,11 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused, StoppedHalfway, UsageError
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.journal import read_journals
-from surestart.remedies.plan import Effect, Plan
-from surestart.remedies.plan_replay import From
-from surestart.runner import run_stage
+from surestart.journal.journal import read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.plan.plan import Effect, Plan
+from surestart.remedies.planning.plan_replay import From
+from surestart.runs.runner import run_stage
 from tests.remedies.remedy import (
     SETTINGS,
     apply,

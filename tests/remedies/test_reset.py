@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from surestart.environment import Environment
-from surestart.remedies.apply import ALREADY
+from surestart.remedies.apply.apply import ALREADY
 from tests.remedies.remedy import apply, assert_exact, contents, land_more, reset, run_stages, undo
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.deltalog.remedy_note import note_of
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.gate.start_gate import open_gate
-from surestart.remedies import commit_once
-from surestart.remedies.apply import apply_plan
-from surestart.remedies.chain import Chain, Link, read_chain
-from surestart.remedies.half_way import CODE
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, WITHDRAWN, Entry, Journal, append_entry, read_journals
-from surestart.remedies.plan import Plan, Step, environment_facts
-from surestart.remedies.running import Running
+from surestart.facts.delta.remedy_note import note_of
+from surestart.journal import commit_once
+from surestart.journal.half_way import CODE
+from surestart.journal.journal import BEGUN, DONE, FINISHED, WITHDRAWN, Entry, Journal, append_entry, read_journals
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.plan.chain import Chain, Link, read_chain
+from surestart.remedies.plan.plan import Plan, Step, environment_facts
+from surestart.remedies.plan.running import Running
 from surestart.remedies.steps import backfill, swap
 from surestart.remedies.steps import run as run_step
-from surestart.remedies.undo import undo_remedy
+from surestart.runs.start_gate import open_gate
 from tests.deltalog.handmade import info, write_commit
 
 STAGE = "raw-ingest"

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.deltalog.remedy_note import note_of
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.remedies.passing import Passing
-from surestart.remedies.reading import next_reading
-from surestart.remedies.start import Start, find_start
-from surestart.remedies.taken_back import PassedOver, Stand, TakenBack, find_passed_over, find_unnoted, read_stand
+from surestart.facts.delta.remedy_note import note_of
+from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.journal.passing import Passing
+from surestart.journal.reading import next_reading
+from surestart.journal.start import Start, find_start
+from surestart.journal.taken_back import PassedOver, Stand, TakenBack, find_passed_over, find_unnoted, read_stand
 from tests.deltalog.handmade import add, create, info, remove, write_commit
 
 STAGE, RAW = "deserialize", "sensor_raw"

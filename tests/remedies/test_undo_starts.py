@@ -9,11 +9,11 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, Entry, Journal
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
-from surestart.remedies.steps.retire import retired_folder
-from surestart.remedies.undo_starts import refuse_unstartable
+from surestart.journal.journal import BEGUN, DONE, FINISHED, Entry, Journal
+from surestart.remedies.apply.undo_starts import refuse_unstartable
+from surestart.remedies.plan.move_aside import retired_folder
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 from tests.deltalog.handmade import add, create, info, remove, write_commit
 from tests.remedies.move import running
 from tests.remedies.test_taken_back import write_batches

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from surestart.remedies.certificate import Certificate
-from surestart.remedies.counts import Counts, Gap, Place, StageCount
-from surestart.remedies.journal import BEGUN, DONE, FINISHED, RELEASED, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.remedies.plan import Effect, Plan, Step
+from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.remedies.count.certificate import Certificate
+from surestart.remedies.count.counts import Counts, Gap, Place, StageCount
+from surestart.remedies.plan.plan import Effect, Plan, Step
 from tests.report.checkpoints import FIRST_MINUTE, HOSTILE
 
 ROOT = "/data/sensor"

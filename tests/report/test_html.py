@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from surestart.cli import main
-from surestart.diagnosis.finding import Finding, Severity
-from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
-from surestart.report.html import render
-from surestart.report.html_limits import BUDGET
-from surestart.report.html_sinks import compare
-from surestart.report.html_words import VERDICTS
+from surestart.cli.main import main
+from surestart.report.html.limits import BUDGET
+from surestart.report.html.page import render
+from surestart.report.html.sinks import compare
+from surestart.report.html.words import VERDICTS
 from surestart.report.progress_history import read_progress
+from surestart.verdict.inspection import Inspection, inspect_checkpoint
+from surestart.words.finding import Finding, Severity
 from tests.checkpoint.checkpoint_maker import compact, delta, files, make_checkpoint, make_state, offsets_text
 from tests.report.checkpoints import (
     BATCHES,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
-from surestart.report.html import Page, render, render_page
-from surestart.report.html_report import CheckpointReport
+from surestart.report.html.page import Page, render, render_page
+from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import BatchFacts, read_progress, read_run_metrics
+from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from tests.report.checkpoints import FIRST_MINUTE, FORMER_ID, make_busy, make_runs, make_table, progress_of
 from tests.report.pages import Element, read_page
 

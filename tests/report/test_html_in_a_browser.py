@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.inspection import inspect_checkpoint
-from surestart.report.html import Page, render, render_page
-from surestart.report.html_report import CheckpointReport
+from surestart.report.html.page import Page, render, render_page
+from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import read_progress
+from surestart.verdict.inspection import inspect_checkpoint
 from tests.report.browser import open_page, running_browser, serious_violations
 from tests.report.checkpoints import FIRST_MINUTE, make_busy, make_hostile, make_runs, make_table, progress_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surestart.report.html_markup import Markup, join, lines, tag, text, trusted
+from surestart.report.html.markup import Markup, join, lines, tag, text, trusted
 from tests.report.pages import read_page
 
 

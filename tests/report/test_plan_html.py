@@ -7,10 +7,10 @@ import unicodedata
 
 import pytest
 
-from surestart.remedies.journal import BEGUN, FINISHED, WITHDRAWN
-from surestart.remedies.plan import Effect, Plan, Step
-from surestart.report.html_limits import BUDGET
-from surestart.report.plan_html import render_plan_html
+from surestart.journal.journal import BEGUN, FINISHED, WITHDRAWN
+from surestart.remedies.plan.plan import Effect, Plan, Step
+from surestart.report.html.limits import BUDGET
+from surestart.report.html.plan import render_plan_html
 from tests.report.checkpoints import HOSTILE
 from tests.report.pages import Element, read_page
 from tests.report.plans import (

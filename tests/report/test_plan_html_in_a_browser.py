@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.remedies.journal import FINISHED
-from surestart.report.plan_html import render_plan_html
+from surestart.journal.journal import FINISHED
+from surestart.report.html.plan import render_plan_html
 from tests.report.browser import open_page, running_browser, serious_violations
 from tests.report.plans import (
     make_certificate,

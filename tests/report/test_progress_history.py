@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.checkpoint.positions import KafkaPosition
 from surestart.errors import UsageError
+from surestart.facts.checkpoint.positions import KafkaPosition
 from surestart.report.progress_history import of_query, read_progress_file, read_progress_text
 from tests.checkpoint.checkpoint_maker import QUERY_ID
 from tests.report.checkpoints import TOPIC, progress_of

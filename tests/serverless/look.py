@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.commands.stage_answers import ask_stages
-from surestart.diagnosis.finding import Acceptance
+from surestart.cli.stage_answers import ask_stages
 from surestart.environment import Environment
-from surestart.registry.read_runs import read_runs
+from surestart.history.read_runs import read_runs
 from surestart.stage import Stage
+from surestart.words.finding import Acceptance
 
 
 def acceptance_of(environment: Environment, stage: Stage) -> list[Acceptance]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from surestart.spark_errors import condition_of
+from surestart.words.spark_errors import condition_of
 from tests.serverless import twin
 from tests.serverless.conftest import on_the_twin
 

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from surestart.deltalog import read_history
-from surestart.deltalog.remedy_note import find_undos
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
+from surestart.facts.delta import read_history
+from surestart.facts.delta.remedy_note import find_undos
 from surestart.failpoints import VARIABLE
-from surestart.remedies.journal import FINISHED, WITHDRAWN
-from surestart.remedies.plan import Plan
-from surestart.remedies.plan_beside import plan_reset_beside
-from surestart.remedies.plan_replay import From
-from surestart.runner import run_stage
+from surestart.journal.journal import FINISHED, WITHDRAWN
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_replay import From
+from surestart.runs.runner import run_stage
 from tests.foundation.rows import TABLES
 from tests.remedies.remedy import (
     apply,

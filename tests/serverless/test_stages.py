@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.stages import build_stages
-from surestart.deltalog import read_history
-from surestart.diagnosis.finding import Acceptance
 from surestart.environment import Environment
-from surestart.runner import BatchProgress, StageRun, run_stage
-from surestart.stage_failures import StageFailed
+from surestart.facts.delta import read_history
+from surestart.runs.runner import BatchProgress, StageRun, run_stage
+from surestart.runs.stage_failures import StageFailed
+from surestart.words.finding import Acceptance
 from tests.foundation.rows import account, land, run_all
 from tests.serverless import twin
 from tests.serverless.conftest import on_the_twin

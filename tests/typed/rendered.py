@@ -21,12 +21,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from surestart.cli import VERBS
-from surestart.diagnosis.commands import Commands
+from surestart.cli.main import VERBS
 from surestart.environment import environment_from_settings
-from surestart.gate.describe_run import options_of
-from surestart.remedies.plan import environment_facts
-from surestart.sinks.postgres_url import DatabaseUrl
+from surestart.facts.postgres.url import DatabaseUrl
+from surestart.history.describe_run import options_of
+from surestart.remedies.plan.plan import environment_facts
+from surestart.words.next_commands import Commands
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 HOSTILE = """it's a "b" `touch ran` $(touch ran) ; > c\n\x1b[31m"""

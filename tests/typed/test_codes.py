@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from surestart.codes import all_codes
-from surestart.codes.code import Code
-from surestart.diagnosis.explain import explain
 from surestart.errors import SurestartError
-from surestart.report.codes_text import codes_text
+from surestart.report.text.codes import codes_text
+from surestart.verdict.explain import explain
+from surestart.words.codes import all_codes
+from surestart.words.codes.code import Code
 from tests.diagnosis.called import surestart
 from tests.typed.rendered import HOSTILE, functions_around, modules, next_of, rendered
 
@@ -28,7 +28,7 @@ KINDS = {
     "Unexpected": "unexpected",
 }
 # Spark's own condition, by which a failed stage goes.
-_NOT_OURS = "surestart.stage_failures"
+_NOT_OURS = "surestart.runs.stage_failures"
 
 
 def made() -> dict[str, set[str]]:

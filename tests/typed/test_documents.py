@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from surestart.cli import VERBS
-from surestart.codes import all_codes
-from surestart.diagnosis.explain import explain
-from surestart.diagnosis.explanations import all_explanations
+from surestart.cli.main import VERBS
+from surestart.verdict.explain import explain
+from surestart.verdict.explanations import all_explanations
+from surestart.words.codes import all_codes
 from tests.diagnosis.called import surestart
 from tests.typed.documents import ROOT, commands_in
 from tests.typed.rendered import printed

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from surestart.diagnosis.commands import Commands, ForeignCommands
 from surestart.typed import IN_THE_CODE, IN_THE_NOTEBOOK, delta_name, spark_sql, surestart, typed, uncommented, word
+from surestart.words.next_commands import Commands, ForeignCommands
 from tests.typed.rendered import HOSTILE, Place, places
 from tests.typed.typeable import faults_of, refused_place, split_by_bash, without_comment, words_of
 

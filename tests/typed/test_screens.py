@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from checkpoint_maker import QUERY_ID, make_checkpoint
 
-from surestart.checkpoint.snapshot import read_checkpoint
 from surestart.declaration import SourceDeclaration, StageDeclaration
-from surestart.diagnosis.commands import says_start
-from surestart.diagnosis.finding import Acceptance, Severity, Verdict
-from surestart.diagnosis.inspection import Inspection, inspect_checkpoint
-from surestart.diagnosis.restart import SPARK_LINES, Outcome
-from surestart.diagnosis.shapes import diagnose_checkpoint
-from surestart.report.text import render_inspection
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.report.text.inspection import render_inspection
 from surestart.typed import word
+from surestart.verdict.inspection import Inspection, inspect_checkpoint
+from surestart.verdict.restart import SPARK_LINES, Outcome
+from surestart.verdict.shapes import diagnose_checkpoint
+from surestart.words.finding import Acceptance, Severity, Verdict
+from surestart.words.next_commands import says_start
 from tests.deltalog.handmade import add, create, info, remove, txn, write_commit
 from tests.diagnosis.called import surestart
 from tests.diagnosis.environment_by_hand import checkpoint, lay_out

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from functools import cache
 
-from surestart.cli import VERBS, build_parser
+from surestart.cli.main import VERBS, build_parser
 from surestart.errors import SurestartError
 from surestart.typed import IN_THE_CODE, IN_THE_NOTEBOOK
 
@@ -111,8 +111,8 @@ def refused(words: list[str]) -> list[str]:
 
 
 def _refused_options(args: Namespace) -> list[str]:
-    from surestart.commands.plan import check_options
-    from surestart.diagnosis.inspection import read_line, read_sink_name
+    from surestart.cli.plan import check_options
+    from surestart.verdict.inspection import read_line, read_sink_name
 
     try:
         if args.verb == "plan":
@@ -128,7 +128,7 @@ def _refused_options(args: Namespace) -> list[str]:
 
 def refused_place(words: list[str]) -> list[str]:
     """Why the environment or the stage that the words name cannot be found."""
-    from surestart.commands.arguments import choose_stages, read_environment
+    from surestart.cli.arguments import choose_stages, read_environment
 
     args = parsed(words)
     if not hasattr(args, "pipeline"):

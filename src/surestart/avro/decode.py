@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.avro.schemas import FixedSchema, SchemaResolver, WriterSchema, resolve
 from surestart.errors import UsageError
-from surestart.session import spark_version
-from surestart.spark_errors import is_condition
-from surestart.spark_lines import DEFAULT, LINES, get_line
+from surestart.spark.session import spark_version
+from surestart.spark.spark_lines import DEFAULT, LINES, get_line
 from surestart.typed import typed, word
+from surestart.words.spark_errors import is_condition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

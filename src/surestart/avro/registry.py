@@ -24,7 +24,7 @@ from typing import Any
 
 from surestart.avro.schemas import WriterSchema, checked, unknown
 from surestart.errors import CannotTell, UsageError
-from surestart.sources.kafka_security import SecretPlace
+from surestart.facts.kafka.security import SecretPlace
 from surestart.typed import typed
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")

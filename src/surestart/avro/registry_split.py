@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from surestart.avro.decode import refuse_without_avro
 from surestart.environment import Environment
-from surestart.sinks.delta_split import DeltaSplit, SplitBatch
+from surestart.sinks.delta.split import DeltaSplit, SplitBatch
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:

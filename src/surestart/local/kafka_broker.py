@@ -30,10 +30,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.java import Java, find_java
 from surestart.local.kafka_certificate import Certificate, make_certificate
 from surestart.local.kafka_configuration import Ports, format_storage, free_ports, server_command, write_configuration
 from surestart.local.kafka_jars import resolve_kafka_jars
+from surestart.spark.java import Java, find_java
 
 _UP = b"Kafka Server started"
 

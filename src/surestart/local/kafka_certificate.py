@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.java import Java
+from surestart.spark.java import Java
 from surestart.typed import typed, word
 
 _PASSWORD = "SURESTART_KEYSTORE_PASSWORD"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.java import Java
 from surestart.local.kafka_certificate import Certificate
+from surestart.spark.java import Java
 
 # Below 32768, where the system takes ports for outgoing connections: a broker that is down for a second must find its
 # own port free when it comes back.

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from surestart.errors import UsageError
-from surestart.java import find_java
 from surestart.local.kafka_broker import is_broker, size_of_log, wait_for_start
 from surestart.local.kafka_configuration import (
     Ports,
@@ -29,6 +28,7 @@ from surestart.local.kafka_configuration import (
     write_configuration,
 )
 from surestart.local.kafka_jars import resolve_kafka_jars
+from surestart.spark.java import find_java
 from surestart.typed import surestart, typed
 
 

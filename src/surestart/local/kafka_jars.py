@@ -22,8 +22,8 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.jar_lock import check_jars, read_lock, write_lock
-from surestart.java import Java, find_java
+from surestart.spark.jar_lock import check_jars, read_lock, write_lock
+from surestart.spark.java import Java, find_java
 from surestart.typed import typed, word
 
 KAFKA_VERSION = "4.1.2"

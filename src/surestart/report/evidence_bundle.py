@@ -28,14 +28,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from surestart.checkpoint.storage import FILE, FOLDER, Storage, open_storage
-from surestart.diagnosis.diagnose import Diagnosis
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.report.inert import inert
-from surestart.report.redaction import redact, secret_values
-from surestart.report.stage_table import render_stages
-from surestart.report.stages_json import stages_json
+from surestart.facts.storage.open_storage import open_storage
+from surestart.facts.storage.storage import FILE, FOLDER, Storage
+from surestart.report.json.stages import stages_json
+from surestart.report.text.stage_table import render_stages
+from surestart.verdict.diagnose import Diagnosis
+from surestart.words.inert import inert
+from surestart.words.redaction import redact, secret_values
 
 _KEPT_ENTRIES = 12
 _FILE_LIMIT = 256 << 10

@@ -17,8 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from surestart.checkpoint.positions import Position, read_position
 from surestart.errors import UsageError
+from surestart.facts.checkpoint.positions import Position, read_position
 from surestart.typed import in_the_code
 
 TEXT_LIMIT = 64 << 20

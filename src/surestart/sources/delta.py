@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.sinks.delta_table import read_table
+from surestart.spark.delta_table import read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

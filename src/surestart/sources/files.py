@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
-from surestart.session import runs_on_databricks
 from surestart.sources.auto_loader import file_batch, file_stream
+from surestart.spark.session import runs_on_databricks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, TypeVar
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
-from surestart.session import runs_on_databricks
-from surestart.sources.kafka_security import SecretPlace, credential_options, hide_plans, kafka_options
+from surestart.facts.kafka.security import SecretPlace, credential_options, hide_plans, kafka_options
+from surestart.spark.session import runs_on_databricks
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-    from surestart.sources.kafka_evidence import KafkaEvidence
+    from surestart.facts.kafka.evidence import KafkaEvidence
 
     Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -120,7 +120,7 @@ class KafkaSource:
 
     def read_evidence(self) -> KafkaEvidence:
         """What the cluster says of the topic now; raises CannotTell when there is no such topic."""
-        from surestart.sources.kafka_evidence import read_kafka_evidence
+        from surestart.facts.kafka.evidence import read_kafka_evidence
 
         found = read_kafka_evidence(self.bootstrap, self.topic, self.security)
         if not found.exists:

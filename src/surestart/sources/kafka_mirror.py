@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from surestart.environment import Environment
+from surestart.facts.kafka.admin import KafkaAdmin
+from surestart.facts.kafka.security import SecretPlace
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_admin import KafkaAdmin
-from surestart.sources.kafka_security import SecretPlace
 from surestart.stage import Stage
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ import traceback
 from types import TracebackType
 
 from surestart.errors import SurestartError
+from surestart.facts.kafka.security import Secrets
 from surestart.sources.kafka import KafkaSource
-from surestart.sources.kafka_security import Secrets
 from surestart.stage import Source
 
 

@@ -13,27 +13,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
+from surestart.facts.postgres.types import staged_columns
 from surestart.failpoints import reach
-from surestart.large_side import large_side
-from surestart.remedies.backfill_sinks import sinks_of
-from surestart.remedies.chain import Link
-from surestart.remedies.database_facts import read_column_names
-from surestart.remedies.journaling import again
-from surestart.remedies.plan import Step
-from surestart.remedies.ranges import Range, inside, read_rows
-from surestart.remedies.running import Running
+from surestart.remedies.plan.backfill_sinks import sinks_of
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.database_facts import read_column_names
+from surestart.remedies.plan.journaling import again
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.ranges import Range, inside, read_rows
+from surestart.remedies.plan.running import Running
+from surestart.remedies.plan.unread_begin import refuse_unread_begin
+from surestart.remedies.plan.world import check_world
 from surestart.remedies.steps.database import loading, removal_of
-from surestart.remedies.unread_begin import refuse_unread_begin
-from surestart.remedies.world import check_world
-from surestart.session import applied, kept
-from surestart.settings import EVERYWHERE, pairs
-from surestart.sinks.delta_append import DeltaAppend, append_once
-from surestart.sinks.delta_merge import DeltaMerge
-from surestart.sinks.delta_split import DeltaSplit
-from surestart.sinks.delta_table import read_table
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_fill import fill_rows
-from surestart.sinks.postgres_types import staged_columns
+from surestart.sinks.delta.append import DeltaAppend, append_once
+from surestart.sinks.delta.merge import DeltaMerge
+from surestart.sinks.delta.split import DeltaSplit
+from surestart.sinks.postgres.fill import fill_rows
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark.delta_table import read_table
+from surestart.spark.large_side import large_side
+from surestart.spark.session import applied, kept
+from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:

@@ -12,23 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
+from surestart.facts.checkpoint.manifest import local_folder, read_manifest
+from surestart.facts.checkpoint.reach import EVERYTHING, reach_in_table, read_reach
+from surestart.facts.delta.pinned import pin
 from surestart.failpoints import reach
-from surestart.gate.describe_run import options_of
-from surestart.registry.read_runs import read_runs
-from surestart.remedies.beside import BesideNotExact, beside_of
-from surestart.remedies.certificate import CANNOT_TELL, Certificate, certify
-from surestart.remedies.chain import Chain, Link, Output
-from surestart.remedies.database_facts import read_database
-from surestart.remedies.database_loss import read_placed
-from surestart.remedies.kept import find_kept, read_at, removed_rows
-from surestart.remedies.manifest import local_folder, read_manifest
-from surestart.remedies.missing_positions import not_in
-from surestart.remedies.pinned import pin
-from surestart.remedies.plan import Step
-from surestart.remedies.reach import EVERYTHING, reach_in_table, read_reach
-from surestart.remedies.running import Running
-from surestart.remedies.same_topic import recorded_topic
-from surestart.remedies.source_reach import count_lost, reaching, summarize
+from surestart.history.describe_run import options_of
+from surestart.history.read_runs import read_runs
+from surestart.remedies.count.certificate import CANNOT_TELL, Certificate, certify
+from surestart.remedies.loss.database_loss import read_placed
+from surestart.remedies.loss.loss import count_lost, summarize
+from surestart.remedies.loss.source_reach import reaching
+from surestart.remedies.plan.beside import BesideNotExact, beside_of
+from surestart.remedies.plan.chain import Chain, Link, Output
+from surestart.remedies.plan.database_facts import read_database
+from surestart.remedies.plan.kept import find_kept, read_at, removed_rows
+from surestart.remedies.plan.missing_positions import not_in
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
+from surestart.remedies.plan.same_topic import recorded_topic
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
 from surestart.failpoints import reach
-from surestart.large_side import large_side
-from surestart.remedies.chain import NEWEST, Link, Output
-from surestart.remedies.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
-from surestart.remedies.journaling import refuse_carried_on
-from surestart.remedies.kept import read_at, removed_rows
-from surestart.remedies.plan import Step
-from surestart.remedies.put_back import check_restorable, put_back
-from surestart.remedies.running import Running
-from surestart.remedies.start import read_kept
-from surestart.sinks.delta_merge import LITERAL_KINDS, as_stored, literal, newest_per_key
-from surestart.sinks.delta_table import read_columns, read_table
-from surestart.sinks.transaction import no_rows
+from surestart.journal.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
+from surestart.journal.start import read_kept
+from surestart.remedies.plan.chain import NEWEST, Link, Output
+from surestart.remedies.plan.journaling import refuse_carried_on
+from surestart.remedies.plan.kept import read_at, removed_rows
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
+from surestart.remedies.steps.put_back import check_restorable, put_back
+from surestart.sinks.delta.merge import LITERAL_KINDS, as_stored, literal, newest_per_key
+from surestart.sinks.delta.transaction import no_rows
+from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark.large_side import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,25 +12,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
-from surestart.large_side import large_side
-from surestart.remedies.beside import beside_of
-from surestart.remedies.chain import EVERY_ROW, GOOD, Link
-from surestart.remedies.database_facts import read_column_names, read_database, read_marks
-from surestart.remedies.database_loss import read_placed
-from surestart.remedies.journaling import again, refuse_carried_on
-from surestart.remedies.kept import read_at, removed_rows
-from surestart.remedies.next_command import plan_again, plan_command
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
-from surestart.remedies.source_reach import Loss, Reaching, summarize, together
-from surestart.remedies.start import read_kept
-from surestart.sinks.delta_merge import newest_per_key
-from surestart.sinks.delta_table import read_columns, read_table
-from surestart.sinks.postgres import PostgresSink
-from surestart.sinks.postgres_copy import load_from_driver, load_from_executors
-from surestart.sinks.postgres_once import Load, Removal
-from surestart.sinks.postgres_remedy import is_kept, remove_rows, restore_rows
-from surestart.sinks.postgres_types import staged_columns
+from surestart.facts.postgres.types import staged_columns
+from surestart.journal.next_command import plan_command
+from surestart.journal.start import read_kept
+from surestart.remedies.loss.database_loss import read_placed
+from surestart.remedies.loss.loss import Loss, Reaching, summarize
+from surestart.remedies.loss.source_reach import together
+from surestart.remedies.plan.beside import beside_of
+from surestart.remedies.plan.chain import EVERY_ROW, GOOD, Link
+from surestart.remedies.plan.database_facts import read_column_names, read_database, read_marks
+from surestart.remedies.plan.journaling import again, refuse_carried_on
+from surestart.remedies.plan.kept import read_at, removed_rows
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.plan.running import Running
+from surestart.sinks.delta.merge import newest_per_key
+from surestart.sinks.postgres.copy import load_from_driver, load_from_executors
+from surestart.sinks.postgres.once import Load, Removal
+from surestart.sinks.postgres.remedy import is_kept, remove_rows, restore_rows
+from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark.large_side import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.failpoints import reach
-from surestart.remedies.beside import beside_of, drop_beside
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
+from surestart.remedies.plan.beside import beside_of, drop_beside
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:

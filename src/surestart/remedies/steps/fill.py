@@ -6,12 +6,12 @@ from typing import Any
 
 from surestart.errors import SurestartError
 from surestart.failpoints import reach
-from surestart.remedies.beside import beside_of, drop_beside
-from surestart.remedies.chain import Link
-from surestart.remedies.journal import UNDOING, WITHDRAWN
-from surestart.remedies.journaling import carried_on, read_again
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
+from surestart.journal.journal import UNDOING, WITHDRAWN
+from surestart.remedies.plan.beside import beside_of, drop_beside
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.journaling import carried_on, read_again
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
 
 
 def fill(run: Running, link: Link) -> int:
-    from surestart.runner import run_stage
+    from surestart.runs.runner import run_stage
 
     own, _ = beside_of(run)
 

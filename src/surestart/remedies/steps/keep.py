@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
-from surestart.remedies.journaling import again
-from surestart.remedies.kept import find_kept, read_rule, summarize_kept
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
-from surestart.remedies.start import KEPT, KEPT_COLUMNS, read_kept
-from surestart.sinks.delta_table import create_or_check_table
+from surestart.journal.start import KEPT, KEPT_COLUMNS, read_kept
+from surestart.remedies.plan.journaling import again
+from surestart.remedies.plan.kept import find_kept, read_rule, summarize_kept
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
+from surestart.spark.delta_table import create_or_check_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

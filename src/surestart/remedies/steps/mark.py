@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from surestart.remedies.beside import beside_of
-from surestart.remedies.chain import Link
-from surestart.remedies.kept import ALL_OF, PROCESSED, KeptRule, find_kept, summarize_kept
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
-from surestart.remedies.start import read_kept
+from surestart.journal.start import read_kept
+from surestart.remedies.plan.beside import beside_of
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.kept import ALL_OF, PROCESSED, KeptRule, find_kept, summarize_kept
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 from surestart.remedies.steps.keep import write_marks
 
 

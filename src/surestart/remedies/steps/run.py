@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.gate.find_owner import OWNER_RUNNING
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
+from surestart.runs.find_owner import OWNER_RUNNING
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
-    from surestart.runner import run_stage
+    from surestart.runs.runner import run_stage
 
     def tell(progress: Any) -> None:
         run.say(f"  {progress.stage}: batch {progress.batch}, {progress.rows:,} rows")

@@ -10,18 +10,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from surestart.gate.describe_run import describe_run
-from surestart.registry.read_runs import read_runs
-from surestart.registry.run_record import FINISHED, REMEDY, RunRecord
-from surestart.registry.write_runs import append_runs
-from surestart.remedies.beside import BESIDE
-from surestart.remedies.chain import Link
-from surestart.remedies.commit_once import mark_once
-from surestart.remedies.journal import now
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
-from surestart.remedies.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.start import Start, read_kept
+from surestart.history.describe_run import describe_run
+from surestart.history.read_runs import read_runs
+from surestart.history.run_record import FINISHED, REMEDY, RunRecord
+from surestart.history.write_runs import append_runs
+from surestart.journal.commit_once import mark_once
+from surestart.journal.journal import now
+from surestart.journal.start import Start, read_kept
+from surestart.remedies.plan.beside import BESIDE
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
+from surestart.remedies.plan.same_topic import recorded_topic, refuse_other_topic
 from surestart.sources.kafka import KafkaSource
 
 
@@ -67,7 +67,7 @@ def _start(run: Running, link: Link, how: dict[str, Any]) -> Start:
 
 def _kafka_offsets(run: Running, link: Link) -> dict[str, int]:
     """Of every partition that the topic has now: the offset behind the rows that stay, or its earliest above that."""
-    from surestart.sources.kafka_evidence import read_kafka_evidence
+    from surestart.facts.kafka.evidence import read_kafka_evidence
 
     source = link.stage.source
     assert isinstance(source, KafkaSource)

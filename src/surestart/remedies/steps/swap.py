@@ -12,15 +12,15 @@ from typing import Any
 
 from surestart.errors import CannotTell
 from surestart.failpoints import reach
-from surestart.remedies.beside import beside_of
-from surestart.remedies.chain import Output
-from surestart.remedies.commit_once import find_commit, replace_once
-from surestart.remedies.journaling import refuse_carried_on
-from surestart.remedies.kept import read_at
-from surestart.remedies.plan import Step
-from surestart.remedies.put_back import put_back
-from surestart.remedies.running import Running
+from surestart.journal.commit_once import find_commit, replace_once
+from surestart.remedies.plan.beside import beside_of
+from surestart.remedies.plan.chain import Output
+from surestart.remedies.plan.journaling import refuse_carried_on
+from surestart.remedies.plan.kept import read_at
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 from surestart.remedies.steps.clear import find_output
+from surestart.remedies.steps.put_back import put_back
 from surestart.typed import spark_sql
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.remedies.jobs_back import start_jobs
-from surestart.remedies.journaling import read_again
-from surestart.remedies.plan import Step
-from surestart.remedies.running import Running
+from surestart.remedies.jobs.back import start_jobs
+from surestart.remedies.plan.journaling import read_again
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.running import Running
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:

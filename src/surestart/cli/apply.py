@@ -1,0 +1,143 @@
+"""`surestart apply PLAN`: does what a plan says; `PLAN` is its file, or the digest of one that was begun."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_environment
+from surestart.cli.doctor import given_options
+from surestart.environment import Environment
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
+from surestart.typed import word
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from surestart.remedies.plan.plan import Plan
+    from surestart.remedies.plan.running import Stopping
+    from surestart.stage import Pipeline
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the plan's file; or the digest of a plan that was begun")
+    add_environment_arguments(parser)
+    parser.add_argument(
+        "--confirm", metavar="TARGET", help="the name of what is changed, such as local/sensor-raw-ingest, for scripts"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    add_job_wait(parser)
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.remedies.apply.apply import ALREADY, apply_plan
+    from surestart.remedies.plan.chain import read_chain
+    from surestart.remedies.plan.plan import check_environment, read_plan
+    from surestart.spark.session import session
+
+    environment, pipeline, settings = read_environment(args)
+    plan = read_plan(args.plan) if Path(args.plan).exists() or not _is_digest(args.plan) else None
+    if plan is not None:
+        check_environment(plan, environment)
+    sys.stderr.write("starting Spark\n")
+    spark = session("surestart apply")
+    plan = plan or find_begun(spark, environment, args.plan)
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    command = f"surestart apply {word(args.plan)}{options}"
+    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    done = apply_plan(spark, environment, chain, plan, confirming(args.confirm, command), say, stopping(args))
+    certificate = done.certificate
+    exact = certificate is None or bool(certificate.get("exact"))
+    if args.json:
+        body = {"schema_version": 1, "digest": plan.digest, "outcome": done.outcome, "certificate": certificate}
+        sys.stdout.write(json.dumps(body, indent=2) + "\n")
+        return exit_code(certificate)
+    first = "was applied before; nothing was done" if done.outcome == ALREADY else "is applied"
+    sys.stdout.write(f"\n{plan.remedy} of {plan.target} {first} (digest {plan.digest[:12]}).\n")
+    if certificate is not None:
+        from surestart.report.text.certificate import summarize_certificate
+
+        sys.stdout.write(summarize_certificate(certificate))
+    if plan.undo:
+        sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
+    sys.stdout.write(f"Next: {_following(certificate, exact, given_options(args), options)}\n")
+    return exit_code(certificate)
+
+
+def _following(certificate: Mapping[str, Any] | None, exact: bool, given: str, options: str) -> str:
+    """What mends the first fault that was counted; where a row could not be judged, `verify` names it."""
+    if certificate is None or exact or certificate.get("verdict") != "not exact":
+        return f"surestart {'status' if exact else 'verify'}{options}"
+    from surestart.report.text.certificate import next_command
+
+    return next_command(certificate, given)
+
+
+def exit_code(certificate: Mapping[str, Any] | None) -> int:
+    """Of a remedy that is applied; the certificate is that of its last step, if it counts."""
+    if certificate is None or certificate.get("exact"):
+        return EXIT_FINE
+    return EXIT_CANNOT_TELL if certificate.get("verdict") == "cannot tell" else EXIT_FINDINGS
+
+
+def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan, command: str):  # type: ignore[no-untyped-def]
+    """With the settings that the plan was made with; a setting given now must agree with them."""
+    for key, value in settings.items():
+        if key in plan.settings and plan.settings[key] != value:
+            raise UsageError(
+                f"--set {key}={value!r} was given, the plan was made with {plan.settings[key]!r}",
+                meaning="The stages would not be those that were planned for. Nothing was changed.",
+                next=f"{command}  # without that setting",
+            )
+    return pipeline.build_stages({**plan.settings, **settings})
+
+
+def find_begun(spark: SparkSession, environment: Environment, digest: str) -> Plan:
+    from surestart.remedies.apply.undo import find_applied
+
+    return find_applied(spark, environment, digest)
+
+
+def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
+    """Asks for the target's name, where nobody has given it. command: this call, to be made again."""
+
+    def read(plan: Plan) -> str:
+        if given is not None:
+            return given
+        if not sys.stdin.isatty():
+            return ""
+        sys.stderr.write(f"Type {plan.target} to go on: ")
+        sys.stderr.flush()
+        return sys.stdin.readline()
+
+    def ask(plan: Plan) -> str:
+        typed = read(plan).strip()
+        if typed != plan.target:
+            raise UsageError(
+                f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
+                meaning="The name of what is changed has to be typed. Nothing was changed.",
+                next=f"{command} --confirm {word(plan.target)}",
+                code="NotConfirmed",
+            )
+        return typed
+
+    return ask
+
+
+def stopping(args: argparse.Namespace) -> Stopping:
+    from surestart.remedies.plan.running import Stopping
+
+    return Stopping(limit_seconds=60.0 * args.job_wait, accept=tuple(args.accept))
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) >= 8 and all(letter in "0123456789abcdef" for letter in text.lower())

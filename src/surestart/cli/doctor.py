@@ -1,0 +1,114 @@
+"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.environment import Environment
+from surestart.errors import CannotTell, SurestartError
+from surestart.typed import word
+from surestart.words.finding import EXIT_CODES
+
+if TYPE_CHECKING:
+    from surestart.history.run_record import RunRecord
+    from surestart.report.progress_history import BatchFacts
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("stage", nargs="?", default="all", help="a stage's name (default: all of them)")
+    add_environment_arguments(parser)
+    parser.add_argument(
+        "--spark",
+        default="",
+        metavar="LINE",
+        help="what will start it, Spark 4.0 or a Databricks Runtime such as 15.4 (default: the Spark here)",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/doctor.md)")
+    parser.add_argument("--bundle", metavar="DIR", help="also write all evidence as one archive, secrets redacted")
+    parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
+    parser.add_argument(
+        "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
+    )
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.cli.stage_answers import ask_stages
+    from surestart.report.text.stage_table import render_stages, verdict_of_all
+    from surestart.verdict.inspection import read_line
+
+    environment, pipeline, settings = read_environment(args)
+    stages = choose_stages(pipeline, settings, args.stage)
+    options = given_options(args)
+    diagnoses = ask_stages(environment, stages, spark=args.spark and read_line(args.spark).name, options=options)
+    if args.json:
+        from surestart.report.json.stages import stages_json
+
+        sys.stdout.write(stages_json(environment, diagnoses, options) + "\n")
+    else:
+        sys.stdout.write(render_stages(environment, diagnoses, options))
+        if len(diagnoses) == 1:
+            from surestart.report.text.inspection import render_inspection
+
+            sys.stdout.write("\n" + render_inspection(diagnoses[0].inspection))
+    if args.html:
+        from surestart.report.html.page import write_page
+        from surestart.report.html.stages import render_stages_html
+        from surestart.verdict.ask_ends import read_ends
+
+        runs = _former_runs(environment)
+        page = render_stages_html(
+            environment,
+            diagnoses,
+            options,
+            ends=[read_ends(stage, diagnosis) for stage, diagnosis in zip(stages, diagnoses, strict=True)],
+            progress=_progress(environment, args.progress),
+            runs=[
+                [run.as_dict() for run in runs if (run.query, run.environment) == (query, environment.name)]
+                for query in (diagnosis.evidence.declaration.query for diagnosis in diagnoses)
+            ],
+        )
+        write_page(args.html, page)
+        sys.stderr.write(f"Page: {args.html}\n")
+    if args.bundle:
+        from surestart.report.evidence_bundle import write_bundle
+
+        sys.stderr.write(f"Evidence: {write_bundle(Path(args.bundle), environment, diagnoses)}\n")
+    return EXIT_CODES[verdict_of_all(diagnoses)]
+
+
+def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:
+    """A history that cannot be read is a finding already, of every stage."""
+    from surestart.history.read_runs import read_runs
+
+    try:
+        return read_runs(environment)
+    except CannotTell:
+        return ()
+
+
+def _progress(environment: Environment, file: str | None) -> tuple[BatchFacts, ...]:
+    """From the file if one was given, else what the run history keeps of the newest batches of each run."""
+    from surestart.history.read_runs import read_batches
+    from surestart.report.progress_history import read_progress_file, read_run_metrics
+
+    if file:
+        return read_progress_file(file)
+    try:
+        kept = read_batches(environment)
+    except SurestartError as error:
+        sys.stderr.write(f"The page has no durations: {error.what}\n")
+        return ()
+    return tuple(facts for query_id, metrics in kept.items() for facts in read_run_metrics(query_id, metrics))
+
+
+def given_options(args: argparse.Namespace) -> str:
+    """What the next command needs beside the environment to speak of the same place."""
+    parts = [f"--root {word(args.root)}"] if args.root else []
+    parts += [f"--set {word(pair)}" for pair in args.set]
+    parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
+    return " ".join(parts)

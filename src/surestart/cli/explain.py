@@ -1,0 +1,109 @@
+"""`surestart explain ERROR`: what an error means for the data, and the command that comes next."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, SurestartError, UsageError
+from surestart.report.text.explanation import explanation_object, explanation_text
+from surestart.typed import word
+from surestart.verdict.explain import MAX_TEXT, Answer, explain
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("error", nargs="*", help="an error class, a log line, or - for a text on standard input")
+    parser.add_argument("--file", metavar="FILE", help="a file with a log or a traceback; its last 8 MB are read")
+    parser.add_argument("--stage", default="", help="the stage it was met in: its source is looked at")
+    parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
+    parser.add_argument("--root", default="", help="the root to name in the command")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
+    parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+    parser.add_argument("--codes", action="store_true", help="every code of surestart's own, as docs/codes.md has them")
+    parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.codes:
+        from surestart.report.text.codes import codes_text
+
+        sys.stdout.write(codes_text())
+        return EXIT_FINE
+    answer = explain(_read_text(args), args.stage, args.env, _options(args))
+    if args.stage:
+        answer = _asked_at_the_stage(answer, args)
+    if args.json:
+        sys.stdout.write(json.dumps(explanation_object(answer), indent=2) + "\n")
+    else:
+        sys.stdout.write(explanation_text(answer))
+    return EXIT_FINE if answer.known else EXIT_CANNOT_TELL
+
+
+def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
+    """With what the source of that stage says; the general answer where no such stage can be asked."""
+    from surestart.verdict.explain_stage import at_stage, is_about_a_source
+
+    if not is_about_a_source(answer):
+        return answer
+    from surestart.cli.arguments import choose_stages, read_environment
+    from surestart.cli.stage_answers import ask_stages
+    from surestart.words.next_commands import Commands
+
+    try:
+        environment, pipeline, settings = read_environment(args)
+        (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
+        if stage is None:
+            return answer
+        (diagnosis,) = ask_stages(environment, (stage,), options=_options(args))
+    except SurestartError as problem:
+        sys.stderr.write(f"{args.stage} was not asked: {problem.what}\n")
+        return answer
+    return at_stage(answer, diagnosis, Commands(stage.name, environment.name, _options(args)).run())
+
+
+def _options(args: argparse.Namespace) -> str:
+    parts = [f"--root {word(args.root)}"] if args.root else []
+    parts += [f"--set {word(pair)}" for pair in args.set]
+    return " ".join([*parts, *([f"--pipeline {word(args.pipeline)}"] if args.pipeline else [])])
+
+
+def _read_text(args: argparse.Namespace) -> str:
+    words = " ".join(args.error)
+    if args.file:
+        if words:
+            raise _usage("--file and a text were given", "Only one of them can be explained at a time.")
+        return _read_tail(args.file)
+    if words == "-" or (not words and not sys.stdin.isatty()):
+        return _last(_tail(sys.stdin.buffer))
+    if not words:
+        raise _usage("no error was given", "There is nothing to explain.")
+    return words
+
+
+def _read_tail(name: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(file.tell() - MAX_TEXT, 0))
+            return _last(file.read(MAX_TEXT))
+    except OSError as error:
+        raise _usage(f"{name} cannot be read: {error.strerror}", "The text to explain is not there.") from error
+
+
+def _tail(stream: BinaryIO) -> bytes:
+    """The end of what may be gigabytes, without holding more than two pieces of it."""
+    older, newer = b"", b""
+    while block := stream.read(MAX_TEXT):
+        older, newer = newer, block
+    return older + newer
+
+
+def _last(data: bytes) -> str:
+    return data[-MAX_TEXT:].decode("utf-8", "replace")
+
+
+def _usage(what: str, meaning: str) -> UsageError:
+    return UsageError(what, meaning=meaning, next="surestart explain CONCURRENT_STREAM_LOG_UPDATE")

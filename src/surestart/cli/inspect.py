@@ -1,0 +1,108 @@
+"""`surestart inspect PATH`: read a checkpoint without Spark and say what the next start does. Writes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES
+from surestart.words.finding import EXIT_CODES
+
+if TYPE_CHECKING:
+    from surestart.words.next_commands import Commands
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the checkpoint folder: local, /Volumes/…, s3://…, abfss://…, gs://…")
+    parser.add_argument(
+        "--sink",
+        action="append",
+        default=[],
+        metavar="SINK",
+        help="where its rows go: the folder of a Delta table, or KIND:TARGET; `none` judges the checkpoint alone",
+    )
+    said = parser.add_argument_group(
+        "said of the sinks", "what the evidence cannot settle; of one among several: --sink KIND+shared:TARGET"
+    )
+    alone = said.add_mutually_exclusive_group()
+    alone.add_argument(
+        "--shared", dest="said", action="append_const", const="shared", help="others write there as well"
+    )
+    alone.add_argument(
+        "--alone", dest="said", action="append_const", const="alone", help="only this query writes there"
+    )
+    said.add_argument(
+        "--new", dest="said", action="append_const", const="new", help="this query has never written there yet"
+    )
+    said.add_argument("--keys", metavar="A,B", help="the MERGE matches by these columns and adds to no value")
+    said.add_argument("--app-id", metavar="NAME", help="the function writes under the constant txnAppId NAME")
+    parser.add_argument(
+        "--spark",
+        default=DEFAULT_LINE,
+        metavar="LINE",
+        help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a Databricks Runtime such as 15.4 (default Spark "
+        f"{DEFAULT_LINE})",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
+    parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
+    parser.add_argument(
+        "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
+    )
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def commands_of_its_stage(location: str) -> Commands | None:
+    """Those of the stage that ran in it last, by the run history of the root that it lies in; None: it is somebody
+    else's, and no command but this one knows of it."""
+    from pathlib import Path
+
+    root = Path(location).absolute().parent.parent
+    if "://" in location or not (root / "tables" / "surestart_runs").is_dir():
+        return None
+    from surestart.environment import environment_from_settings
+    from surestart.errors import SurestartError
+    from surestart.history.checkpoint_place import checkpoint_place
+    from surestart.history.describe_run import options_of
+    from surestart.history.read_runs import read_runs
+    from surestart.words.next_commands import Commands
+
+    place = checkpoint_place(str(Path(location).absolute()))
+    try:
+        runs = read_runs(environment_from_settings("local", "any", {"root": str(root)}, environ={}))
+        ours = [run for run in runs if run.place == place]
+        if not ours:
+            return None
+        last = max(ours, key=lambda run: run.started_at)
+        found = environment_from_settings(last.environment, last.pipeline, {"root": str(root)}, environ={})
+    except SurestartError:
+        return None
+    return Commands(last.stage, last.environment, options_of(found))
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.facts.evidence.sink_names import with_said
+    from surestart.verdict.inspection import inspect_checkpoint
+
+    said = [
+        *(args.said or ()),
+        *([f"keys={args.keys}"] if args.keys else ()),
+        *([f"app-id={args.app_id}"] if args.app_id else ()),
+    ]
+    sinks = tuple(with_said(name, said) for name in args.sink)
+    inspection = inspect_checkpoint(args.path, sinks=sinks, spark=args.spark, commands=commands_of_its_stage(args.path))
+    if args.html:
+        from surestart.report.html.page import render, write_page
+        from surestart.report.progress_history import read_progress_file
+
+        progress = read_progress_file(args.progress) if args.progress else ()
+        write_page(args.html, render(inspection, progress=progress))
+    if args.json:
+        from surestart.report.json.inspection import inspection_json
+
+        sys.stdout.write(inspection_json(inspection) + "\n")
+    else:
+        from surestart.report.text.inspection import render_inspection
+
+        sys.stdout.write(render_inspection(inspection))
+    return EXIT_CODES[inspection.verdict]

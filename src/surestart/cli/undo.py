@@ -1,0 +1,51 @@
+"""`surestart undo DIGEST`: checkpoints and tables as they were before that remedy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from surestart.cli.apply import build_stages, confirming, find_begun, say, stopping
+from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_environment
+from surestart.cli.doctor import given_options
+from surestart.errors import EXIT_FINE
+from surestart.typed import word
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("plan", help="the digest that apply printed, or the plan's file")
+    add_environment_arguments(parser)
+    parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
+    parser.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost, and that is known")
+    add_job_wait(parser)
+    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.remedies.apply.undo import undo_remedy
+    from surestart.remedies.plan.chain import read_chain
+    from surestart.remedies.plan.plan import read_plan
+    from surestart.spark.session import session
+
+    environment, pipeline, settings = read_environment(args)
+    plan = read_plan(args.plan) if Path(args.plan).exists() else None
+    sys.stderr.write("starting Spark\n")
+    spark = session("surestart undo")
+    plan = plan or find_begun(spark, environment, args.plan)
+    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    command = f"surestart undo {word(args.plan)}{options}"
+    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    confirm = confirming(args.confirm, command)
+    undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))
+    if plan.remedy == "backfill":
+        sys.stdout.write(
+            f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "
+            f"that it had written were missing, and stay.\nNext: surestart verify{options}\n"
+        )
+        return EXIT_FINE
+    sys.stdout.write(
+        f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
+        f"their former versions.\nNext: surestart run all{options}\n"
+    )
+    return EXIT_FINE

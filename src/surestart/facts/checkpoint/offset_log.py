@@ -1,0 +1,118 @@
+"""offsets/N: what batch N is going to read, written before it runs.
+
+    v1                                                            v2 (Spark 4.2+, opt in)
+    {"batchWatermarkMs":0,"batchTimestampMs":17…,"conf":{…}}      the same, plus sourceMetadataInfo
+    {"orders":{"0":100}}                 first source             0:{"orders":{"0":100}}     id, colon, offset
+    -                                    second source: no        clicks:-
+                                         offset yet
+The second line may be empty in checkpoints of Spark 2.1 and older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from surestart.facts.checkpoint.log_file import TORN, FormatError, parse_json, parse_object, parse_version, split_lines
+from surestart.facts.checkpoint.positions import Position, read_position
+
+SUPPORTED_VERSION = 2
+VOID = "-"
+
+
+@dataclass(frozen=True)
+class SourceOffset:
+    """id: the source's position in the query ("0", "1", …) in v1, its name in v2. text is None for "-"."""
+
+    id: str
+    text: str | None
+    position: Position
+
+
+@dataclass(frozen=True)
+class OffsetLogEntry:
+    """control: the operation of a batch that moves no row, such as REPARTITION; "" for every other batch."""
+
+    batch: int
+    version: int
+    sources: tuple[SourceOffset, ...]
+    watermark_ms: int | None = None
+    timestamp_ms: int | None = None
+    confs: Mapping[str, str] = field(default_factory=dict)
+    control: str = ""
+    has_metadata: bool = True
+    trailing: str = ""
+    size: int = 0
+
+
+def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
+    """The entry, or a FormatError that says which line is damaged."""
+    what = f"offsets/{batch}"
+    lines = split_lines(data, what)
+    version = parse_version(lines[0], SUPPORTED_VERSION, what)
+    if len(lines) < 2:
+        raise FormatError(TORN, f"{what} ends after its version line ({len(data)} bytes)")
+    metadata = lines[1].strip()
+    fields = parse_object(metadata, f"line 2 of {what}") if metadata else {}
+    confs = fields.get("conf")
+    confs = {} if confs is None else confs
+    if not isinstance(confs, dict):
+        raise FormatError(TORN, f"line 2 of {what} has a conf that is no object")
+    sources = _named(lines[2:], what) if version == 2 else _by_position(lines[2:])
+    control = fields.get("controlBatchInfo")
+    if isinstance(control, dict):
+        control = control.get("operationType", "of an unknown kind")
+    return OffsetLogEntry(
+        batch=batch,
+        version=version,
+        sources=tuple(sources),
+        watermark_ms=_integer(fields, "batchWatermarkMs"),
+        timestamp_ms=_integer(fields, "batchTimestampMs"),
+        confs={str(key): str(value) for key, value in confs.items()},
+        control="" if control is None else str(control),
+        has_metadata=bool(metadata),
+        trailing=_trailing(metadata, sources),
+        size=len(data),
+    )
+
+
+def _by_position(lines: list[str]) -> list[SourceOffset]:
+    return [_source(str(index), line) for index, line in enumerate(lines)]
+
+
+def _named(lines: list[str], what: str) -> list[SourceOffset]:
+    sources = []
+    for line in lines:
+        # Spark writes a newline after the last source of v2.
+        if not line:
+            continue
+        name, colon, text = line.partition(":")
+        if not colon:
+            raise FormatError(TORN, f"a source line of {what} has no ':' after the source's name")
+        sources.append(_source(name, text))
+    return sources
+
+
+def _source(source_id: str, line: str) -> SourceOffset:
+    text = None if line == VOID else line
+    return SourceOffset(source_id, text, read_position(text))
+
+
+def _trailing(metadata: str, sources: list[SourceOffset]) -> str:
+    """Bytes behind the JSON of a line, which Spark's parser passes over: something was appended to the file."""
+    for text in (metadata, *(source.text for source in sources)):
+        if text and text.startswith("{"):
+            try:
+                _, rest = parse_json(text, "")
+            except FormatError:
+                continue
+            if rest:
+                return rest[:80]
+    return ""
+
+
+def _integer(fields: dict[str, Any], key: str) -> int | None:
+    value = fields.get(key)
+    # Java's long: no time and no watermark is outside of it.
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None

@@ -1,0 +1,361 @@
+"""A checkpoint as one frozen value: everything that its files say, and everything that they fail to say.
+
+<checkpoint>/metadata          {"id":"<uuid>"}: the query's identity
+<checkpoint>/offsets/N         batch N is planned          offset_log
+<checkpoint>/commits/N         batch N is committed        commit_log
+<checkpoint>/sources/K/        the sources' own notes      source_folder
+<checkpoint>/state/<operator>  state of aggregations, …    state_folder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from surestart.facts.checkpoint import positions
+from surestart.facts.checkpoint.commit_log import CommitLogEntry, parse_commit_log
+from surestart.facts.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
+from surestart.facts.checkpoint.log_file import (
+    NOT_A_FILE,
+    UNREADABLE,
+    LogFault,
+)
+from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
+from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
+from surestart.facts.checkpoint.positions import NumberPosition, Position
+from surestart.facts.checkpoint.source_folder import (
+    SchemaLog,
+    SourceFolder,
+    read_schema_log,
+    read_source_folders,
+)
+from surestart.facts.checkpoint.state_folder import State, read_state
+from surestart.facts.checkpoint.writer_version import guess_writer_version
+from surestart.facts.storage.open_storage import open_storage
+from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
+from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+
+# A default checkpoint keeps 100 batches; on object stores each file read costs a round trip.
+ENTRIES_LOCAL = 128
+ENTRIES_REMOTE = 8
+ENTRIES_CRC = 3
+# What the older entries leave to later questions: which files the batch in flight reads.
+RESERVE = VALUES // 4
+_NO_STATE = State(exists=False)
+ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of the query. start and end: the positions of the newest planned batch."""
+
+    id: str
+    kind: str
+    start: Position | None
+    end: Position | None
+    folder: SourceFolder | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint says. folder_modified: when a name was added to it or taken from it; newest_modified: when the
+    newest of what is there was written. offsets and commits hold the newest entries only; `sampled`: what was not
+    read."""
+
+    location: str
+    storage: str
+    checks_crc: bool
+    exists: bool | None
+    query_id: str | None
+    metadata_fault: LogFault | None
+    offsets_folder: LogFolder
+    commits_folder: LogFolder
+    offsets: Mapping[int, OffsetLogEntry | LogFault] = field(default_factory=dict)
+    commits: Mapping[int, CommitLogEntry | LogFault] = field(default_factory=dict)
+    crc_faults: Mapping[str, LogFault] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    sources_exist: bool | None = False
+    schema_logs: tuple[SchemaLog, ...] = ()
+    state: State = _NO_STATE
+    leftovers: tuple[str, ...] = ()
+    leftover_count: int = 0
+    strange: tuple[str, ...] = ()
+    other_faults: tuple[LogFault, ...] = ()
+    sampled: tuple[str, ...] = ()
+    files: int = 0
+    size: int = 0
+    metadata_modified: float | None = None
+    folder_modified: float | None = None
+    newest_modified: float | None = None
+    metadata_trailing: str = ""
+
+    @property
+    def latest_planned(self) -> int | None:
+        return self.offsets_folder.last
+
+    @property
+    def latest_committed(self) -> int | None:
+        return self.commits_folder.last
+
+    @property
+    def in_flight(self) -> int | None:
+        """The batch that is planned and not committed."""
+        planned, committed = self.latest_planned, self.latest_committed
+        return planned if planned is not None and (committed is None or committed < planned) else None
+
+    @property
+    def next_batch(self) -> int | None:
+        """The batch that the next start runs first, by the restart rule, as far as the listings tell."""
+        if self.in_flight is not None:
+            return self.in_flight
+        return 0 if self.latest_planned is None else self.latest_planned + 1
+
+    @property
+    def control_batches(self) -> Mapping[int, str]:
+        """Batches that an operation on the checkpoint planned, among those that were read: they bring the sink no row,
+        and it may not know them."""
+        return {
+            batch: entry.control
+            for batch, entry in self.offsets.items()
+            if isinstance(entry, OffsetLogEntry) and entry.control
+        }
+
+    @property
+    def latest_offsets(self) -> OffsetLogEntry | LogFault | None:
+        return None if self.latest_planned is None else self.offsets.get(self.latest_planned)
+
+    @property
+    def latest_commit(self) -> CommitLogEntry | LogFault | None:
+        return None if self.latest_committed is None else self.commits.get(self.latest_committed)
+
+    @property
+    def confs(self) -> Mapping[str, str]:
+        """The settings that are pinned: a restart uses these, whatever the session says."""
+        entry = self.latest_offsets
+        return entry.confs if isinstance(entry, OffsetLogEntry) else {}
+
+    @property
+    def formats(self) -> dict[str, int | None]:
+        offsets, commit = self.latest_offsets, self.latest_commit
+        return {
+            "offsets": offsets.version if isinstance(offsets, OffsetLogEntry) else None,
+            "commits": commit.version if isinstance(commit, CommitLogEntry) else None,
+        }
+
+    @property
+    def spark_version(self) -> str | None:
+        """Which Spark wrote the newest batch, as far as its pinned settings tell, such as "4.0-4.1"."""
+        return guess_writer_version(self.confs, visible_checksums=self.state.checksum_files > 0)
+
+    @property
+    def faults(self) -> tuple[LogFault, ...]:
+        """Every file that is not what Spark writes."""
+        found = [self.metadata_fault] if self.metadata_fault else []
+        found += [*self.offsets_folder.faults, *self.commits_folder.faults]
+        named = {fault.path for fault in found}
+        found += [
+            value
+            for value in (*self.offsets.values(), *self.commits.values())
+            if isinstance(value, LogFault) and value.path not in named
+        ]
+        for source in self.sources:
+            found += source.folder.faults if source.folder else ()
+        return tuple(dict.fromkeys((*found, *self.state.faults, *self.other_faults, *self.crc_faults.values())))
+
+
+def read_checkpoint(location: str, storage: Storage | None = None, *, entries: int | None = None) -> Checkpoint:
+    """Reads a checkpoint wherever it lies. Writes nothing, needs no Spark, raises only for an impossible location."""
+    storage = bounded(storage or open_storage(location))
+    root: dict[str, Entry] = {}
+    try:
+        root = {entry.name: entry for entry in storage.list_folder("")}
+        if "metadata" not in root and is_there(storage, "metadata"):
+            root = {entry.name: entry for entry in storage.list_folder("")}
+            if "metadata" not in root:
+                raise OSError("metadata is there, and the listing of the folder lacks it")
+    except FileNotFoundError:
+        return _absent(storage, exists=False)
+    except NotADirectoryError:
+        return _absent(storage, exists=True, fault=LogFault("", NOT_A_FILE, "a file stands where the folder should"))
+    except OSError as error:
+        return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))
+
+    query_id, metadata_fault, metadata_data = read_metadata(storage, root)
+    trailing = "" if metadata_fault or not metadata_data else behind_json(metadata_data)
+    offsets_folder = check_end(storage, read_log_folder(storage, "offsets"))
+    newest = offsets_folder.last
+    commits_folder = check_end(
+        storage, read_log_folder(storage, "commits"), () if newest is None else (newest, newest - 1)
+    )
+    count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
+    crc_faults: dict[str, LogFault] = {}
+    offsets: dict[int, OffsetLogEntry | LogFault] = {}
+    commits: dict[int, CommitLogEntry | LogFault] = {}
+    recent = slice(0, min(count, ENTRIES_REMOTE))
+    _read_entries(storage, offsets_folder, parse_offset_log, recent, offsets, crc_faults)
+    _read_entries(storage, commits_folder, parse_commit_log, recent, commits, crc_faults)
+    if metadata_data:
+        check_crc(storage, "metadata", metadata_data, crc_faults)
+
+    folders = read_source_folders(storage)
+    known = folders if isinstance(folders, tuple) else ()
+    planned, committed = offsets_folder.last, commits_folder.last
+    needed = None if planned is None else planned + 1 if committed == planned else planned
+    state = read_state(storage, needed)
+    # Last, with what the budget has left: the older entries show traces only.
+    older = slice(recent.stop, count)
+    _read_entries(storage, commits_folder, parse_commit_log, older, commits, crc_faults)
+    _read_entries(storage, offsets_folder, parse_offset_log, older, offsets, crc_faults)
+    schema_logs = [log for folder in known for log in folder.schema_logs]
+    other_faults = [folders] if isinstance(folders, LogFault) else []
+    for name, entry in root.items():
+        if entry.kind == FOLDER and name.startswith("_schema_log_"):
+            log = read_schema_log(storage, name)
+            (other_faults if isinstance(log, LogFault) else schema_logs).append(log)  # type: ignore[arg-type]
+    leftovers = [name for name in root if is_leftover(name) and name != ".metadata.crc"]
+    leftovers += [*offsets_folder.leftovers, *commits_folder.leftovers, *state.leftovers]
+    leftovers += [name for folder in known for name in folder.leftovers]
+    strange = [
+        *sorted(name for name in root if name not in ROOT_NAMES and name not in leftovers and name != ".metadata.crc"),
+        *offsets_folder.strays,
+        *commits_folder.strays,
+    ]
+    hidden = offsets_folder.leftover_count + commits_folder.leftover_count
+    shown = len(offsets_folder.leftovers) + len(commits_folder.leftovers)
+    return Checkpoint(
+        location=storage.location,
+        storage=storage.kind,
+        checks_crc=storage.checks_crc,
+        exists=True,
+        query_id=query_id,
+        metadata_fault=metadata_fault,
+        offsets_folder=offsets_folder,
+        commits_folder=commits_folder,
+        offsets=dict(sorted(offsets.items())),
+        commits=dict(sorted(commits.items())),
+        crc_faults=crc_faults,
+        sources=_sources(offsets_folder, offsets, known),
+        sources_exist=None if isinstance(folders, LogFault) else folders is not None,
+        schema_logs=tuple(schema_logs),
+        state=state,
+        leftovers=tuple(leftovers),
+        leftover_count=len(leftovers) + hidden - shown,
+        strange=tuple(strange),
+        other_faults=tuple(other_faults),
+        sampled=_sampled(offsets_folder, commits_folder, offsets, commits, known, state),
+        files=len(offsets_folder.ids)
+        + len(commits_folder.ids)
+        + sum(folder.files for folder in known)
+        + state.files
+        + sum(entry.kind == FILE for entry in root.values()),
+        size=offsets_folder.size
+        + commits_folder.size
+        + sum(folder.size for folder in known)
+        + state.size
+        + sum(entry.size or 0 for entry in root.values() if entry.kind == FILE),
+        metadata_trailing=trailing,
+        metadata_modified=root["metadata"].modified if "metadata" in root else None,
+        folder_modified=_own_time(storage),
+        newest_modified=max(
+            (
+                time
+                for time in (
+                    *(entry.modified for entry in root.values()),
+                    offsets_folder.last_modified,
+                    commits_folder.last_modified,
+                )
+                if time is not None
+            ),
+            default=None,
+        ),
+    )
+
+
+_Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
+
+
+def _read_entries(
+    storage: BoundedStorage,
+    folder: LogFolder,
+    parse: Callable[[int, bytes], _Entry],
+    which: slice,
+    into: dict[int, _Entry | LogFault],
+    crc_faults: dict[str, LogFault],
+) -> None:
+    """The entries of that place in the log, counted from the newest on; older ones while the budget lasts."""
+    for index, batch in enumerate(folder.ids[::-1][which], start=which.start):
+        if index >= ENTRIES_REMOTE and storage.budget.values < RESERVE:
+            break
+        path = f"{folder.name}/{batch}"
+        # By name, whatever the listing says: a checksum that it lacks would not be compared.
+        data = read_log(storage, path, crc_faults if index < ENTRIES_CRC else None)
+        into[batch] = data if isinstance(data, LogFault) else parse_entry(parse, batch, data, path)
+
+
+def _own_time(storage: Storage) -> float | None:
+    """When a name was last added to the folder or taken from it; only a local disk says."""
+    try:
+        return Path(storage.location).stat().st_mtime if storage.kind == "local" else None
+    except OSError:
+        return None
+
+
+def _absent(storage: Storage, *, exists: bool | None, fault: LogFault | None = None) -> Checkpoint:
+    return Checkpoint(
+        location=storage.location,
+        storage=storage.kind,
+        checks_crc=storage.checks_crc,
+        exists=exists,
+        query_id=None,
+        metadata_fault=None,
+        offsets_folder=LogFolder("offsets", exists=exists and False),
+        commits_folder=LogFolder("commits", exists=exists and False),
+        other_faults=(fault,) if fault else (),
+    )
+
+
+def _sources(
+    folder: LogFolder, offsets: Mapping[int, OffsetLogEntry | LogFault], known: tuple[SourceFolder, ...]
+) -> tuple[Source, ...]:
+    folders = {item.id: item for item in known}
+    latest = None if folder.last is None else offsets.get(folder.last)
+    if not isinstance(latest, OffsetLogEntry):
+        return tuple(Source(item.id, item.kind, None, None, item) for item in known)
+    before = offsets.get(latest.batch - 1)
+    starts = {item.id: item.position for item in before.sources} if isinstance(before, OffsetLogEntry) else {}
+    found = []
+    for item in latest.sources:
+        own = folders.pop(item.id, None)
+        found.append(_source(item, starts.get(item.id), own))
+    return (*found, *(Source(item.id, item.kind, None, None, item) for item in folders.values()))
+
+
+def _source(item: SourceOffset, start: Position | None, folder: SourceFolder | None) -> Source:
+    end, kind = item.position, item.position.kind
+    known_by_folder = folder.kind if folder and folder.kind not in (positions.NONE_YET, positions.UNKNOWN) else ""
+    if kind in (positions.NUMBER, positions.NONE_YET, positions.UNKNOWN) and known_by_folder:
+        kind = known_by_folder
+    return Source(item.id, kind, _name_number(start, kind), _name_number(end, kind), folder)
+
+
+def _name_number(position: Position | None, kind: str) -> Position | None:
+    if isinstance(position, NumberPosition) and kind == positions.RATE:
+        return NumberPosition(position.value, kind=positions.RATE)
+    return position
+
+
+def _sampled(
+    offsets_folder: LogFolder,
+    commits_folder: LogFolder,
+    offsets: Mapping[int, object],
+    commits: Mapping[int, object],
+    known: tuple[SourceFolder, ...],
+    state: State,
+) -> tuple[str, ...]:
+    said = []
+    for folder, read in ((offsets_folder, offsets), (commits_folder, commits)):
+        if len(folder.ids) > len(read):
+            said.append(f"{folder.name}/: {len(read)} newest of {len(folder.ids)} files read, the rest by name only")
+    return (*said, *(folder.sampled for folder in known if folder.sampled), *([state.sampled] if state.sampled else []))

@@ -1,0 +1,377 @@
+"""state/: operators, partitions, stores, and the versions there. Batch V loads version V, which batch V-1 wrote.
+
+state/0/_metadata/metadata            operator name, stores, number of partitions     (Spark 4.0+)
+state/0/_metadata/v2/<batch>          the same for transformWithState and newer joins
+state/0/0/_metadata/schema            key and value schema
+state/0/0/[store/]  5.delta 5.snapshot                     HDFS-backed provider
+                    5.zip 5.changelog SSTs/                RocksDB; rocksdb_snapshot
+                    5_<uuid>.zip 5_<uuid>.changelog        RocksDB, checkpoint format v2: the uuid is in commits/4
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from surestart.facts.checkpoint.log_file import (
+    EMPTY,
+    NOT_A_FILE,
+    STALE_CRC,
+    TORN,
+    UNREADABLE,
+    VERSION,
+    FormatError,
+    LogFault,
+    crc_disagrees,
+)
+from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_there
+from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_named_files
+from surestart.facts.checkpoint.state_operator import OperatorNotes, read_operator_notes, read_state_schema
+from surestart.facts.storage.read_budget import charge
+from surestart.facts.storage.storage import FILE, FOLDER, Storage
+
+DEFAULT_STORE = "default"
+_STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
+LISTINGS_LOCAL = 50_000
+LISTINGS_REMOTE = 1_024
+# Checking a checksum means reading the file: enough for any state that is read in well under a second.
+CRC_BYTES = 32 * 1024 * 1024
+# A snapshot's own file is some kB: enough for ten thousand partitions.
+SNAPSHOT_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class StoreVersions:
+    """One store of one partition. full: versions with a snapshot; steps: a delta or changelog; ids: their uuids.
+    broken: snapshots that a start would choose and cannot load, and why."""
+
+    full: frozenset[int] = frozenset()
+    steps: frozenset[int] = frozenset()
+    ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    broken: Mapping[int, str] = field(default_factory=dict)
+    files: int = 0
+    size: int = 0
+
+    @property
+    def latest(self) -> int | None:
+        return max(self.full | self.steps, default=None)
+
+    @property
+    def oldest(self) -> int | None:
+        return min(self.full | self.steps, default=None)
+
+    def missing_for(self, version: int, provider: str) -> str:
+        """What a restart that loads `version` would not find, or ""."""
+        base = max((number for number in self.full if number <= version), default=0)
+        if base in self.broken:
+            # The newest snapshot is the one that is loaded: an older one that is whole does not help.
+            return self.broken[base]
+        if version == 0 or version in self.full:
+            return ""
+        if provider == ROCKSDB and not self.steps:
+            return f"snapshot {version}.zip"
+        gap = next((number for number in range(base + 1, version + 1) if number not in self.steps), None)
+        return "" if gap is None else f"version {gap}"
+
+
+HDFS = "hdfs"
+ROCKSDB = "rocksdb"
+
+
+@dataclass(frozen=True)
+class StateOperator:
+    """stores: (partition, store name) -> versions. partitions: as declared in _metadata, else as found."""
+
+    id: int
+    name: str | None
+    partitions: int
+    declared_partitions: int | None
+    store_names: tuple[str, ...]
+    stores: Mapping[tuple[int, str], StoreVersions]
+    schema: str = ""
+    schema_paths: tuple[str, ...] = ()
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """exists: there is a state folder. provider: hdfs, rocksdb or None when there is no state file."""
+
+    exists: bool | None
+    provider: str | None = None
+    operators: tuple[StateOperator, ...] = ()
+    format_v2: bool = False
+    checksum_files: int = 0
+    files: int = 0
+    size: int = 0
+    leftovers: tuple[str, ...] = ()
+    faults: tuple[LogFault, ...] = ()
+    sampled: str = ""
+
+
+@dataclass
+class _Walk:
+    """Counts listings and reads against a budget: a hostile tree would otherwise be walked for hours. needed: the
+    version that the next batch loads; crcs: Spark holds the files against their checksums there."""
+
+    storage: Storage
+    left: int
+    cut: int = 0
+    needed: int | None = None
+    crcs: bool = False
+    crc_bytes: int = CRC_BYTES
+    snapshot_bytes: int = SNAPSHOT_BYTES
+
+    def folder(self, path: str) -> list[tuple[str, str, int]]:
+        if self.left <= 0:
+            self.cut += 1
+            return []
+        self.left -= 1
+        return [(entry.name, entry.kind, entry.size or 0) for entry in self.storage.list_folder(path)]
+
+    def snapshot(self, path: str, size: int) -> bytes | None:
+        """None: there are too many of them, or too large ones, to open them all."""
+        if self.left <= 0 or size > SNAPSHOT_LIMIT or size > self.snapshot_bytes:
+            self.cut += 1
+            return None
+        self.left -= 1
+        self.snapshot_bytes -= size
+        data = self.storage.read_file(path, size + 1)
+        if len(data) != size:
+            raise OSError(f"{path} gave {len(data)} of {size} bytes")
+        return data
+
+
+def read_state(storage: Storage, needed: int | None = None) -> State:
+    """Listings grow with operators x partitions x stores, never with the number of files.
+
+    needed: the version that the next batch loads. The snapshot that it begins with is held against the files that it
+    names, and on a local file system against its checksum.
+    """
+    budget = LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE
+    walk = _Walk(storage, budget, needed=needed, crcs=storage.checks_crc)
+    try:
+        names = walk.folder("state")
+    except FileNotFoundError:
+        return State(exists=False)
+    except OSError as error:
+        kind = NOT_A_FILE if isinstance(error, NotADirectoryError) else UNREADABLE
+        return State(exists=None, faults=(LogFault("state", kind, f"{type(error).__name__}: {error}"),))
+    tally = _Tally()
+    operators = []
+    listed = [int(name) for name, kind, _ in names if kind == FOLDER and _is_number(name)]
+    if lacking := _left_out(storage, 1 + max(listed, default=-1)):
+        tally.faults.append(LogFault("state", UNREADABLE, f"{lacking} is there, and the listing of state/ lacks it"))
+    for name, kind, _ in sorted(names):
+        if kind == FOLDER and _is_number(name):
+            try:
+                operators.append(_read_operator(walk, int(name), tally))
+            except OSError as error:
+                tally.faults.append(LogFault(f"state/{name}", UNREADABLE, f"{type(error).__name__}: {error}"))
+    return State(
+        exists=True,
+        provider=tally.provider,
+        operators=tuple(sorted(operators, key=lambda operator: operator.id)),
+        format_v2=tally.format_v2,
+        checksum_files=tally.checksums,
+        files=tally.files,
+        size=tally.size,
+        leftovers=tuple(sorted(tally.leftovers)[:20]),
+        faults=tuple(tally.faults),
+        sampled=f"state/: {walk.cut} folders not listed or snapshots not opened" if walk.cut else "",
+    )
+
+
+@dataclass
+class _Tally:
+    provider: str | None = None
+    format_v2: bool = False
+    checksums: int = 0
+    files: int = 0
+    size: int = 0
+    unchecked: int = 0
+    leftovers: list[str] = field(default_factory=list)
+    faults: list[LogFault] = field(default_factory=list)
+
+
+def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
+    folder = f"state/{operator}"
+    stores: dict[tuple[int, str], StoreVersions] = {}
+    names = walk.folder(folder)
+    if not names and (lacking := _left_out(walk.storage, operator)):
+        raise OSError(f"{lacking} is there, and the listing of {folder}/ lacks it")
+    partitions = sorted(int(name) for name, kind, _ in names if kind == FOLDER and _is_number(name))
+    before = tally.size
+    for partition in partitions:
+        for store, versions in _read_partition(walk, f"{folder}/{partition}", tally):
+            stores[partition, store] = versions
+    notes, schema = OperatorNotes(), ""
+    if any(entry == "_metadata" for entry, _, _ in names):
+        notes = _noted(read_operator_notes(walk.storage, walk.folder, f"{folder}/_metadata"), tally)
+    if partitions:
+        first = min((store for _, store in stores), default=DEFAULT_STORE)
+        own = "" if first == DEFAULT_STORE else f"/{first}"
+        schema = _noted(read_state_schema(walk.storage, f"{folder}/{partitions[0]}{own}/_metadata/schema"), tally)
+    declared = notes.partitions
+    return StateOperator(
+        id=operator,
+        name=notes.name,
+        partitions=declared if declared is not None else (partitions[-1] + 1 if partitions else 0),
+        declared_partitions=declared,
+        store_names=notes.stores or tuple(sorted({store for _, store in stores})),
+        stores=stores,
+        schema=schema,
+        schema_paths=notes.schema_paths,
+        size=tally.size - before,
+    )
+
+
+def _left_out(storage: Storage, operator: int) -> str:
+    """A file of an operator that its listing does not show, or "". A stateful query without its operators would look
+    like one that never had state."""
+    for path in (f"state/{operator}/_metadata/metadata", f"state/{operator}/0/_metadata/schema"):
+        try:
+            if is_there(storage, path):
+                return path
+        except OSError as error:
+            return f"{path} ({type(error).__name__}: {error})"
+    return ""
+
+
+def _is_number(name: str) -> bool:
+    return len(name) < 10 and is_batch_name(name)
+
+
+_Found = TypeVar("_Found")
+
+
+def _noted(found: tuple[_Found, LogFault | None], tally: _Tally) -> _Found:
+    if found[1] is not None:
+        tally.faults.append(found[1])
+    return found[0]
+
+
+def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[str, StoreVersions]]:
+    entries = walk.folder(folder)
+    own = _versions(walk, folder, entries, tally)
+    if own.files:
+        yield DEFAULT_STORE, own
+    for name, kind, _ in entries:
+        if kind == FOLDER and name not in (*FOLDERS, "_metadata"):
+            yield name, _versions(walk, f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
+
+
+def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tally: _Tally) -> StoreVersions:
+    full: set[int] = set()
+    steps: set[int] = set()
+    ids: dict[int, set[str]] = {}
+    files = size = 0
+    below: dict[str, int] = {}
+    for inner, kind, _ in entries:
+        if kind == FOLDER and inner in FOLDERS:
+            below |= {
+                f"{inner}/{name}": length for name, is_a, length in walk.folder(f"{folder}/{inner}") if is_a == FILE
+            }
+    tally.files += len(below)
+    tally.size += sum(below.values())
+    size += sum(below.values())
+    for name, kind, length in entries:
+        if kind != FILE:
+            continue
+        tally.files += 1
+        tally.size += length
+        size += length
+        match = _STATE_FILE.fullmatch(name)
+        if match and length == 0:
+            if len(tally.faults) < FAULTS:
+                tally.faults.append(LogFault(f"{folder}/{name}", EMPTY, "a state file of 0 bytes"))
+        elif match:
+            files += 1
+            version = int(match.group(1))
+            (full if match.group(3) in ("snapshot", "zip") else steps).add(version)
+            tally.provider = tally.provider or (HDFS if match.group(3) in ("delta", "snapshot") else ROCKSDB)
+            if match.group(2):
+                tally.format_v2 = True
+                ids.setdefault(version, set()).add(match.group(2).lower())
+        elif name.endswith(".crc") and not name.startswith("."):
+            tally.checksums += 1
+        elif name.endswith(".tmp"):
+            tally.leftovers.append(f"{folder}/{name}")
+    broken: dict[int, str] = {}
+    if walk.needed is not None:
+        names = {name: length for name, _, length in entries}
+        base = max((version for version in full if version <= walk.needed), default=0)
+        if walk.crcs:
+            _check_crcs(walk, folder, names, base, steps, broken, tally)
+        if base and base not in broken:
+            _check_snapshot(walk, folder, names, below, base, broken, tally)
+    kept = {version: frozenset(found) for version, found in ids.items()}
+    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, files, size)
+
+
+def _check_snapshot(
+    walk: _Walk,
+    folder: str,
+    names: Mapping[str, int],
+    below: Mapping[str, int],
+    base: int,
+    broken: dict[int, str],
+    tally: _Tally,
+) -> None:
+    """The newest RocksDB snapshot that a start would load names its files: all of them have to be there. Of several of
+    one version (format 2: one for each attempt) one that is whole is enough: which of them is loaded is not known."""
+    whys = []
+    for name, length in names.items():
+        match = _STATE_FILE.fullmatch(name)
+        if not match or match.group(3) != "zip" or int(match.group(1)) != base or length == 0:
+            continue
+        data = walk.snapshot(f"{folder}/{name}", length)
+        if data is None:
+            return
+        try:
+            why = lacks(read_named_files(walk.storage, data, f"{folder}/{name}"), below)
+        except FormatError as error:
+            if error.kind == VERSION:
+                raise OSError(error.detail) from error
+            why = error.detail
+        if not why:
+            return
+        tally.faults.append(LogFault(f"{folder}/{name}", TORN, why))
+        whys.append(f"what snapshot {name} names ({why})")
+    if whys:
+        broken[base] = whys[0]
+
+
+def _check_crcs(
+    walk: _Walk,
+    folder: str,
+    names: Mapping[str, int],
+    base: int,
+    steps: set[int],
+    broken: dict[int, str],
+    tally: _Tally,
+) -> None:
+    """Takes out the versions whose file is not what its checksum was made for: Spark cannot load them."""
+    assert walk.needed is not None
+    for name, length in names.items():
+        match = _STATE_FILE.fullmatch(name)
+        if not match or not base <= int(match.group(1)) <= walk.needed or f".{name}.crc" not in names:
+            continue
+        if length > walk.crc_bytes:
+            tally.unchecked += 1
+            continue
+        walk.crc_bytes -= length
+        data = walk.storage.read_file(f"{folder}/{name}", length + 1)
+        crc = walk.storage.read_file(f"{folder}/.{name}.crc", 1 << 20)
+        charge(walk.storage, len(crc) // 16, f"{folder}/.{name}.crc")
+        if len(data) < length or len(crc) < names[f".{name}.crc"]:
+            raise OSError(f"{folder}/{name} or its checksum was cut off while it was read")
+        why = crc_disagrees(data, crc)
+        if why:
+            tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
+            if match.group(3) in ("snapshot", "zip"):
+                broken[int(match.group(1))] = f"a whole {name} ({why})"
+            else:
+                steps.discard(int(match.group(1)))

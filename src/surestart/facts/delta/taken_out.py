@@ -1,0 +1,84 @@
+"""Which commits have taken rows out of a table again, and which of them only their files can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surestart.facts.delta import Commit
+from surestart.facts.delta.actions import integer
+from surestart.facts.delta.writing import WRITING
+
+_REPLACING = (
+    "CREATE OR REPLACE TABLE",
+    "CREATE OR REPLACE TABLE AS SELECT",
+    "REPLACE TABLE",
+    "REPLACE TABLE AS SELECT",
+    # Over a table that exists: what it held before is not in it any more, and some of it may be in the copy.
+    "CLONE",
+)
+
+
+_KNOWN = {*_REPLACING, *WRITING, "RESTORE", "TRUNCATE", "OPTIMIZE", "CREATE TABLE", "SET TBLPROPERTIES"}
+
+
+_NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
+
+
+def standing(commits: Sequence[Commit]) -> set[int]:
+    """The versions that made the table what it is: all but those that a RESTORE went back behind."""
+    found: set[int] = set()
+    below: float = float("inf")
+    for commit in reversed(commits):
+        if commit.version > below:
+            continue
+        found.add(commit.version)
+        version = _kept_up_to(commit) if commit.operation == "RESTORE" else None
+        # Below one that was restored by time nothing is skipped: it says no version.
+        below = commit.version if version in (None, -1) else version
+    return found
+
+
+def taken_out(commits: Sequence[Commit]) -> set[int]:
+    """The versions whose rows a RESTORE has taken out of the table."""
+    gone = {commit.version for commit in commits} - standing(commits)
+    for commit in commits:
+        if commit.operation == "RESTORE" and _kept_up_to(commit) == -1:
+            gone |= {one.version for one in commits if one.version < commit.version}
+    return gone
+
+
+def needs_its_files(commit: Commit) -> bool:
+    """Its operation is not known here: whether it took rows away only its file actions tell."""
+    return commit.operation not in _KNOWN
+
+
+def _kept_up_to(commit: Commit) -> int | None:
+    """The version whose rows a commit kept: -1 when it emptied the table, None when it took nothing away at large."""
+    if commit.operation == "RESTORE":
+        version = integer(commit.parameters.get("version"))
+        # Restored by timestamp: which version that was, the commit does not say.
+        return -1 if version is None else version
+    if commit.operation in _REPLACING or commit.operation == "TRUNCATE":
+        return -1
+    if commit.operation == "DELETE" and commit.parameters.get("predicate", "").replace(" ", "") in _NO_PREDICATE:
+        return -1
+    if commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite":
+        return None if _replaces_a_part(commit) else -1
+    return -1 if needs_its_files(commit) and _only_removes(commit) else None
+
+
+def _replaces_a_part(commit: Commit) -> bool:
+    """replaceWhere, dynamic partitions, REPLACE USING and REPLACE ON leave other rows alone."""
+    said = commit.parameters
+    return (
+        said.get("predicate", "") not in ("", "true")
+        or said.get("isDynamicPartitionOverwrite", "") == "true"
+        or bool(said.get("replaceUsingCols") or said.get("replaceOnCond"))
+    )
+
+
+def _only_removes(commit: Commit) -> bool:
+    if commit.changes is not None:
+        return commit.changes.removed > 0 and commit.changes.added == 0
+    removed, added = (integer(commit.metrics.get(name)) for name in ("numRemovedFiles", "numAddedFiles"))
+    return bool(removed) and not added

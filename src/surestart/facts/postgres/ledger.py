@@ -1,0 +1,160 @@
+"""The ledger: one row per batch that is in the target, written in the transaction that put it there.
+
+    <target's schema>.surestart_ledger
+        query_id, batch_id, target, step    primary key; the query id is the one in the checkpoint's `metadata`
+        query, stage, checkpoint            who wrote it, for people
+        attempt                             tells a lost COMMIT reply (our attempt) from another writer's batch
+        mode, rows, rows_changed            rows of the batch; rows inserted or updated in the target
+        attempted_at, committed_at          start of the attempt; just before COMMIT
+
+Seen from the ledger a batch is present (committed), absent (not yet) or behind (absent, and a later one is there). Rows
+older than the last 10,000 batches of a query are removed: what is behind is refused, so nothing depends on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from surestart.errors import CannotTell, SurestartError
+from surestart.facts.postgres.connection import driver, name, open_connection
+from surestart.facts.postgres.errors import UNCHANGED, explained
+from surestart.facts.postgres.url import DatabaseUrl
+
+if TYPE_CHECKING:
+    import psycopg
+
+TABLE = "surestart_ledger"
+KEPT_BATCHES = 10_000
+
+
+@dataclass(frozen=True)
+class LedgerKey:
+    """Which batch, in which target. Two sinks of one query that write to the same table differ by step."""
+
+    query_id: str
+    batch_id: int
+    target: str
+    step: str = ""
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    batch_id: int
+    attempt: str
+    rows: int
+    rows_changed: int
+    attempted_at: datetime
+    committed_at: datetime
+    query: str
+    stage: str
+    checkpoint: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """What the ledger says of one query and target. `gaps` are batch ids between first and last that are absent."""
+
+    query_id: str
+    target: str
+    step: str
+    count: int
+    first_batch: int | None
+    last_batch: int | None
+    gaps: tuple[int, ...]
+    last: LedgerEntry | None
+
+
+def create_ledger(connection: psycopg.Connection[Any], schema: str) -> None:
+    """The ledger exists. Without the right to create tables, an existing one is enough."""
+    found = connection.execute("SELECT to_regclass(%s)", (name(schema, TABLE),)).fetchone()
+    if found and found[0]:
+        return
+    # Two first starts at once: IF NOT EXISTS alone still collides in the catalogue, so the second one waits.
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{schema}.{TABLE}",))
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {name(schema, TABLE)} ("
+            " query_id text NOT NULL, batch_id bigint NOT NULL, target text NOT NULL, step text NOT NULL DEFAULT '',"
+            " query text NOT NULL, stage text NOT NULL, checkpoint text NOT NULL, attempt text NOT NULL,"
+            " mode text NOT NULL, rows bigint NOT NULL, rows_changed bigint,"
+            " attempted_at timestamptz NOT NULL, committed_at timestamptz,"
+            " PRIMARY KEY (query_id, target, step, batch_id))"
+        )
+
+
+def find_entry(connection: psycopg.Connection[Any], schema: str, key: LedgerKey) -> LedgerEntry | None:
+    row = connection.execute(
+        f"SELECT {_ENTRY} FROM {name(schema, TABLE)}"
+        " WHERE query_id = %s AND target = %s AND step = %s AND batch_id = %s",
+        (key.query_id, key.target, key.step, key.batch_id),
+    ).fetchone()
+    return LedgerEntry(*row) if row else None
+
+
+def last_batch(connection: psycopg.Connection[Any], schema: str, key: LedgerKey) -> int | None:
+    row = connection.execute(
+        f"SELECT max(batch_id) FROM {name(schema, TABLE)} WHERE query_id = %s AND target = %s AND step = %s",
+        (key.query_id, key.target, key.step),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def read_ledger(url: DatabaseUrl, query_id: str, target: str, step: str = "") -> LedgerView:
+    """What the database says of a query's batches; CannotTell when it cannot be asked. Reads only, needs no Spark."""
+    psycopg = driver()
+    failure: SurestartError
+    try:
+        secret = url.read()
+        with open_connection(secret, "surestart doctor") as connection:
+            connection.execute("SET default_transaction_read_only = on")
+            return _view(connection, query_id, target, step)
+    except psycopg.Error as error:
+        failure = explained(error, secret, f"reading the ledger of {target}", UNCHANGED)
+    except SurestartError as error:
+        failure = error
+    raise CannotTell(
+        f"the ledger of {target} cannot be read: {failure.what}",
+        meaning="Whether the database has the batch in flight is unknown; a start may skip rows or refuse.",
+        next=failure.next,
+        do_not="take this for safe: the database may be ahead of or behind the checkpoint.",
+        code="LedgerUnreadable",
+    )
+
+
+def _view(connection: psycopg.Connection[Any], query_id: str, target: str, step: str) -> LedgerView:
+    from surestart.facts.postgres.target import find_target
+
+    place = find_target(connection, target)
+    where = "WHERE query_id = %s AND target = %s AND step = %s"
+    values = (query_id, place.label, step)
+    ledger = name(place.schema, TABLE)
+    found = connection.execute("SELECT to_regclass(%s)", (ledger,)).fetchone()
+    if not found or not found[0]:
+        return LedgerView(query_id, place.label, step, 0, None, None, (), None)
+    counted = connection.execute(
+        f"SELECT count(*), min(batch_id), max(batch_id) FROM {ledger} {where}", values
+    ).fetchone()
+    assert counted is not None
+    gaps = connection.execute(
+        f"SELECT generate_series(before + 1, batch_id - 1) FROM"
+        f" (SELECT batch_id, lag(batch_id) OVER (ORDER BY batch_id) AS before FROM {ledger} {where}) b"
+        " WHERE batch_id > before + 1 ORDER BY 1 LIMIT 1000",
+        values,
+    ).fetchall()
+    row = connection.execute(f"SELECT {_ENTRY} FROM {ledger} {where} ORDER BY batch_id DESC LIMIT 1", values).fetchone()
+    return LedgerView(
+        query_id=query_id,
+        target=place.label,
+        step=step,
+        count=counted[0],
+        first_batch=counted[1],
+        last_batch=counted[2],
+        gaps=tuple(gap for (gap,) in gaps),
+        last=LedgerEntry(*row) if row else None,
+    )
+
+
+_ENTRY = "batch_id, attempt, rows, rows_changed, attempted_at, committed_at, query, stage, checkpoint, mode"

@@ -1,0 +1,149 @@
+"""The runs that decide, from the log of a `surestart_runs` on this machine's disks, at the cost of its newest commits.
+
+    <table>/_surestart_runs.json    what decides of commits 0..N, the runs as notes, and the SHA-256 of commit N
+    <table>/_delta_log/N+1.json …   read on top, by their numbers: commits have no gaps, and nothing is listed
+
+The summary is derived, and only ever saves reading: where it is missing, torn, or commit N is not the one that it was
+made of, the whole log is read. Whoever claims a query (a start, a remedy) makes it anew when the log has grown by FOLD
+commits; readers never write it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from surestart.errors import CannotTell
+from surestart.facts.delta.actions import damaged, read_actions
+from surestart.facts.delta.listing import commit_name, read_listing
+from surestart.facts.delta.rows import read_rows
+from surestart.facts.storage.open_storage import open_storage
+from surestart.facts.storage.read_budget import bounded
+from surestart.facts.storage.storage import Storage
+from surestart.history.deciding_runs import deciding_runs
+from surestart.history.run_record import RunRecord, read_note, read_record
+
+FOLD = 100
+SUMMARY = "_surestart_runs.json"
+_AT_ONCE = 5_000
+_COMMIT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class LogRuns:
+    """runs: those that decide, oldest first. newest: the log's newest version, -1 for no table. behind: how many
+    commits were read beside the summary."""
+
+    runs: tuple[RunRecord, ...] = ()
+    newest: int = -1
+    behind: int = 0
+
+
+def read_log_runs(table: str, files: Storage | None = None) -> LogRuns:
+    """Of every query of the table. Raises CannotTell when there is a log and it cannot be read whole, nor within one
+    look's budget where no summary shortens it. files: a storage without that budget."""
+    files = files or bounded(open_storage(table))
+    summed = _read_summary(Path(table), files)
+    if summed is not None:
+        found, newest = _read_from(files, summed.newest + 1)
+        # Delta has made a checkpoint of later commits: then what was taken for the end is a hole.
+        if newest >= _newest_checkpoint(Path(table)):
+            return LogRuns(deciding_runs([*summed.runs, *found]), newest, newest - summed.newest)
+    return _read_whole(table, files)
+
+
+def read_recent_runs(table: str, newest: int, commits: int) -> list[RunRecord]:
+    """Of the newest commits, for people to look at."""
+    files = open_storage(table)
+    versions = range(max(newest - commits + 1, 0), newest + 1)
+    return [run for version in versions for run in _read_commit(files, version) or ()]
+
+
+def fold_log_runs(table: str) -> None:
+    """The summary is not much older than the log. Nothing depends on it: what stands in the way is passed over."""
+    with contextlib.suppress(OSError, CannotTell):
+        if not _has_grown(Path(table)):
+            return
+        files = open_storage(table)
+        there = read_log_runs(table, files)
+        if there.behind < FOLD:
+            return
+        content = {
+            "version": there.newest,
+            "sha256": _hash_of(files, there.newest),
+            "runs": [run.as_note() for run in there.runs],
+        }
+        draft = Path(table) / f"{SUMMARY}.{os.getpid()}"
+        draft.write_text(json.dumps(content), encoding="utf-8")
+        draft.replace(Path(table) / SUMMARY)
+
+
+def _has_grown(table: Path) -> bool:
+    """Without reading a commit: whether there is one that lies so far behind the summary, or behind the first."""
+    log = table / "_delta_log"
+    try:
+        summed = int(json.loads((table / SUMMARY).read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        summed = 0
+    kept = (log / Path(commit_name(summed)).name).exists()
+    return not kept or (log / Path(commit_name(summed + FOLD)).name).exists()
+
+
+def _read_summary(table: Path, files: Storage) -> LogRuns | None:
+    """None: there is none, or it is not one of this log."""
+    try:
+        content = json.loads((table / SUMMARY).read_text(encoding="utf-8"))
+        version, runs = int(content["version"]), [read_record(run) for run in content["runs"]]
+        if _hash_of(files, version) != content["sha256"]:
+            return None
+    except (OSError, CannotTell, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return None if None in runs else LogRuns(tuple(run for run in runs if run is not None), version)
+
+
+def _read_whole(table: str, files: Storage) -> LogRuns:
+    listing = read_listing(files)
+    former: list[RunRecord] = []
+    if listing.earliest_commit > 0:
+        # Older commits are gone from the log; their rows are in the table.
+        former = [record for row in read_rows(table) if (record := read_record(row)) is not None]
+    found, newest = _read_from(files, listing.earliest_commit)
+    if newest < listing.latest:
+        raise damaged(f"{table}/_delta_log", f"lacks commit {newest + 1}")
+    return LogRuns(deciding_runs([*former, *found]), newest, newest + 1)
+
+
+def _read_from(files: Storage, version: int) -> tuple[list[RunRecord], int]:
+    """The runs of this commit and all that follow, and the number of the newest. What decides is picked on the way: the
+    runs of a hundred thousand commits are not held in memory."""
+    found: list[RunRecord] = []
+    while (notes := _read_commit(files, version)) is not None:
+        found += notes
+        version += 1
+        if len(found) > _AT_ONCE:
+            found = list(deciding_runs(found))
+    return found, version - 1
+
+
+def _read_commit(files: Storage, version: int) -> list[RunRecord] | None:
+    try:
+        infos = [info for _, info in read_actions(files, commit_name(version), ("commitInfo",))]
+    except FileNotFoundError:
+        return None
+    notes = [info.get("userMetadata") for info in infos]
+    return [run for note in notes if isinstance(note, str) for run in read_note(note)]
+
+
+def _hash_of(files: Storage, version: int) -> str:
+    return hashlib.sha256(files.read_file(commit_name(version), _COMMIT_BYTES)).hexdigest()
+
+
+def _newest_checkpoint(table: Path) -> int:
+    try:
+        return int(json.loads((table / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return -1

@@ -1,0 +1,89 @@
+"""A remedy that was begun and not ended.
+
+half-way    no stage that it touches may start before it is finished or undone
+beside      they may: it fills tables beside theirs, or a hole; somebody should still bring it to its end
+jobs        they may, and nothing starts them: the jobs that it has paused were not set as they were
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.journal.journal import FILLING, UNDOING, WITHDRAWN, Journal, find_open, read_journals
+from surestart.typed import at, surestart
+from surestart.words.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CODE, BESIDE, JOBS_PAUSED = "REMEDY_UNFINISHED", "REMEDY_BESIDE", "REMEDY_JOBS_PAUSED"
+
+
+def refuse_half_way(environment: Environment, query: str, spark: SparkSession | None, options: str = "") -> None:
+    journal = find_open(read_journals(environment, spark), query)
+    if journal is not None:
+        raise half_way(journal, query, environment, options)
+
+
+def half_way(journal: Journal, query: str, environment: Environment, options: str = "") -> Refused:
+    first, digest = journal.first, journal.digest[:12]
+    verb = "undo" if journal.state == UNDOING else "apply"
+    place = at(environment.name, options)
+    done = len(journal.undone if journal.state == UNDOING else journal.done)
+    if journal.goes_on_beside and first.remedy == "backfill":
+        harm = "Rows that were missing are being written; another remedy would remove them, or write them again."
+    elif journal.state == FILLING:
+        harm = (
+            "New tables are being filled beside its own, to take their place; another remedy would change what they "
+            "replace."
+        )
+    else:
+        harm = "Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows."
+    return Refused(
+        f"{query} is in the middle of a {first.remedy} of {first.stage} (digest {digest}, {done} steps done, next: "
+        f"{journal.last.next or 'its end'})",
+        meaning=f"{harm} Nothing was started.",
+        next=surestart(verb, digest, place=place)
+        + ("" if verb == "undo" else f"  # or: {surestart('undo', digest, place=place)}"),
+        do_not="start the stage with plain Spark, or delete what is left of its checkpoint.",
+        code=CODE,
+    )
+
+
+def beside(journal: Journal, query: str, environment: Environment, options: str = "") -> Finding:
+    """For a reader of this query: what goes on beside it, and how it is brought to its end."""
+    first, digest = journal.first, journal.digest[:12]
+    steps = journal.undone if journal.state == UNDOING else journal.done
+    verb = "undo" if journal.state == UNDOING else "apply"
+    swap = "For the swap at its end they have to stand still. " if journal.state == FILLING else ""
+    return Finding(
+        BESIDE,
+        Severity.INFO,
+        f"a {first.remedy} of {first.stage} goes on beside {query} (digest {digest}, {len(steps)} steps done, next: "
+        f"{journal.last.next or 'its end'})",
+        f"The stages may start and run meanwhile. {swap}What it has written so far takes space until it is ended.",
+        surestart(
+            verb,
+            digest,
+            place=at(environment.name, options),
+            note="" if verb == "undo" else "where nobody does so yet",
+        ),
+    )
+
+
+def jobs_paused(journal: Journal, query: str, environment: Environment, options: str = "") -> Finding:
+    """For a reader of this query: why its job does not start it."""
+    first, digest = journal.first, journal.digest[:12]
+    verb = "undo" if journal.state == WITHDRAWN else "apply"
+    labels = [f"{job['name']} (job {job['job_id']})" for job in (journal.paused_jobs or {}).get("jobs", ())]
+    return Finding(
+        JOBS_PAUSED,
+        Severity.ATTENTION,
+        f"a {first.remedy} of {first.stage} (digest {digest}) is {journal.state}, and the jobs that it has paused were "
+        f"not set as they were: {', '.join(labels)}",
+        f"{query} may start, and its job does not start it. Nothing is lost, the backlog grows.",
+        surestart(verb, digest, place=at(environment.name, options), note="where nobody does so yet"),
+        "un-pause them by hand: those that were paused before the remedy look the same.",
+    )

@@ -1,0 +1,269 @@
+"""What has been done of each remedy, in the Delta table `surestart_remedies`: one small commit per step.
+
+    begun ─> done <step> ─> … ─> released ─> done run:<stage> ─> … ─> finished
+       │ from here on no touched stage starts │ from here on they may
+       └─> undoing ─> undone <step> ─> … ─> withdrawn
+
+A remedy that fills new tables beside begins with `filling`, while its stages run; `begun` comes when they stand still.
+
+An entry that says a step is done also names the one that comes next, so each step is journaled before and after. The
+commit's note repeats the entry without the plan's text: the start gate and the doctor read it without a JVM.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Environment
+from surestart.errors import CannotTell, Refused
+from surestart.facts.delta import read_history
+from surestart.facts.delta.listing import NoDeltaLog
+from surestart.history.describe_run import options_of
+from surestart.journal.journal_row import write_journal_row
+from surestart.journal.passing import Passing, read_passing
+from surestart.words.spark_errors import condition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "surestart_remedies"
+NOTE = "surestart_remedy"
+OF_ANOTHER = "JournalOfAnother"
+FILLING, BEGUN, DONE, RELEASED, FINISHED = "filling", "begun", "done", "released", "finished"
+UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
+# The steps that write down how the jobs of the stages are set, and that set them so again.
+JOBS, UNPAUSE = "jobs", "unpause"
+_COMMITS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """facts: what a step found or left behind that a later step, or its undo, needs."""
+
+    digest: str
+    number: int
+    state: str
+    step: str = ""
+    next: str = ""
+    remedy: str = ""
+    stage: str = ""
+    queries: tuple[str, ...] = ()
+    at: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Journal:
+    """All entries of one digest, in their order. passed: the streams that have passed over what its undo has taken
+    back."""
+
+    entries: tuple[Entry, ...]
+    passed: tuple[Passing, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        return self.entries[0].digest
+
+    @property
+    def first(self) -> Entry:
+        return self.entries[0]
+
+    @property
+    def last(self) -> Entry:
+        return self.entries[-1]
+
+    @property
+    def state(self) -> str:
+        """filling, begun, released, finished, undoing or withdrawn."""
+        states = [entry.state for entry in self.entries if entry.state not in (DONE, UNDONE)]
+        return states[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Half-way: no stage that it touches may start. A backfill stops nobody."""
+        return self.state in (BEGUN, UNDOING) and self.first.remedy != "backfill"
+
+    @property
+    def is_unfinished(self) -> bool:
+        """No other remedy may begin over the same queries."""
+        return self.state in (FILLING, BEGUN, UNDOING)
+
+    @property
+    def goes_on_beside(self) -> bool:
+        """Begun and not ended, and its stages may run meanwhile: tables that are filled beside, a backfill."""
+        return self.is_unfinished and not self.is_open
+
+    @property
+    def done(self) -> frozenset[str]:
+        return frozenset(entry.step for entry in self.entries if entry.state == DONE)
+
+    @property
+    def undone(self) -> frozenset[str]:
+        """Since the undo began; one that had to be given up before does not count."""
+        begun = max((index for index, entry in enumerate(self.entries) if entry.state == UNDOING), default=0)
+        return frozenset(entry.step for entry in self.entries[begun:] if entry.state == UNDONE)
+
+    @property
+    def paused_jobs(self) -> Mapping[str, Any] | None:
+        """How the jobs were before this remedy, or its undo, has paused them; None once they were started again."""
+        found = None
+        for entry in self.entries:
+            if entry.state in (DONE, UNDONE) and entry.step in (JOBS, UNPAUSE):
+                found = entry.facts if entry.step == JOBS else None
+        return found
+
+    @property
+    def leaves_jobs_paused(self) -> bool:
+        """Its stages may start, and the jobs that it has paused were not set as they were. A remedy that has retired
+        its query means to leave them so."""
+        retired = self.first.remedy == "retire" and self.state != WITHDRAWN
+        return not retired and self.state not in (BEGUN, UNDOING) and self.paused_jobs is not None
+
+    def facts(self, step: str) -> Mapping[str, Any]:
+        """What that step left behind when it was done; empty if it was not."""
+        return self._facts(DONE, step)
+
+    def undo_facts(self, step: str) -> Mapping[str, Any]:
+        return self._facts(UNDONE, step)
+
+    def _facts(self, state: str, step: str) -> Mapping[str, Any]:
+        found = [entry.facts for entry in self.entries if entry.state == state and entry.step == step]
+        return found[-1] if found else {}
+
+
+def append_entry(spark: SparkSession, environment: Environment, entry: Entry, plan: str = "") -> None:
+    """The entry is in the journal, once: a second writer of the same number is dropped by Delta."""
+    body = asdict(entry)
+    values = {
+        "digest": entry.digest,
+        "number": entry.number,
+        "state": entry.state,
+        "step": entry.step,
+        "at": entry.at,
+        "entry": json.dumps(body, sort_keys=True),
+        "plan": plan,
+    }
+    write_journal_row(spark, environment.table(TABLE), values, f"journal-{entry.digest}", entry.number, {NOTE: body})
+    journal = next((one for one in read_journals(environment, spark) if one.digest == entry.digest), None)
+    wanted = json.dumps(asdict(entry), sort_keys=True)
+    if journal is None or all(json.dumps(asdict(one), sort_keys=True) != wanted for one in journal.entries):
+        # Delta has dropped it without a word: another process of the same plan has written this number.
+        raise Refused(
+            f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
+            meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
+            next=f"surestart apply {entry.digest[:12]} -e {environment.name} {options_of(environment)}".rstrip()
+            + "  # once the other has ended",
+            code=OF_ANOTHER,
+        )
+
+
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def read_journals(environment: Environment, spark: SparkSession | None = None) -> tuple[Journal, ...]:
+    """Every remedy of the environment, in the order in which they began. Raises CannotTell where there is a journal
+    that cannot be read."""
+    table = environment.table(TABLE)
+    if table.path:
+        try:
+            notes: list[str] = [
+                commit.user_metadata for commit in read_history(table.path, limit=_COMMITS, from_zero=True)
+            ]
+        except NoDeltaLog:
+            return ()
+    else:
+        notes = _notes_by_session(spark, table.sql)
+    return _collect(
+        [entry for note in notes if (entry := _read_entry(note)) is not None],
+        [passing for note in notes if (passing := read_passing(note)) is not None],
+    )
+
+
+def read_plan_text(spark: SparkSession, environment: Environment, digest: str) -> str:
+    """The plan as it was when it began; "" if no remedy of that digest ever did."""
+    from surestart.spark.delta_table import read_columns, read_table
+
+    table = environment.table(TABLE)
+    if read_columns(spark, table) is None:
+        return ""
+    first = f"state IN ('{FILLING}', '{BEGUN}') AND plan <> ''"
+    rows = read_table(spark, table).where(first).select("digest", "plan").collect()
+    return next((str(row["plan"]) for row in rows if row["digest"] == digest), "")
+
+
+def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
+    """The remedy that stands half-way over this query."""
+    return next((journal for journal in journals if journal.is_open and query in journal.first.queries), None)
+
+
+def settled_tables(environment: Environment, journals: Iterable[Journal], stage: str) -> dict[str, int]:
+    """Table label -> the version at which the newest remedy that stands left it, if it said how this stage begins. One
+    that was undone says nothing: its undo only put back what was there. A database's table -> when that was."""
+    for journal in reversed(tuple(journals)):
+        if journal.state in (UNDOING, WITHDRAWN) or not any(
+            stage in entry.facts.get("starts", {}) for entry in journal.entries
+        ):
+            continue
+        found = {}
+        for step in journal.done:
+            kind, _, name = step.partition(":")
+            version = journal.facts(step).get("after")
+            if kind in ("clear", "swap") and type(version) is int:
+                found[environment.table(name).label] = version
+            if kind == "database" and type(version) is int:
+                found[name] = version
+        return found
+    return {}
+
+
+def _collect(entries: Iterable[Entry], passings: Iterable[Passing]) -> tuple[Journal, ...]:
+    by_digest: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_digest.setdefault(entry.digest, []).append(entry)
+    passed: dict[str, list[Passing]] = {}
+    for passing in passings:
+        passed.setdefault(passing.digest, []).append(passing)
+    return tuple(
+        Journal(tuple(sorted(found, key=lambda entry: entry.number)), tuple(passed.get(digest, ())))
+        for digest, found in by_digest.items()
+    )
+
+
+def _read_entry(note: str) -> Entry | None:
+    if f'"{NOTE}"' not in note:
+        return None
+    try:
+        values = json.loads(note)[NOTE]
+        return Entry(**{**values, "queries": tuple(values["queries"])})
+    except (ValueError, KeyError, TypeError) as problem:
+        raise CannotTell(
+            "the journal of remedies has an entry that this version cannot read",
+            meaning="Whether a remedy stands half-way cannot be told, so nothing is started.",
+            next="surestart --version  # and use the version that wrote it, or a newer one",
+            code="JournalUnreadable",
+        ) from problem
+
+
+def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
+    if spark is None:
+        raise CannotTell(
+            f"the journal of remedies {sql} is in a catalog and no session was given",
+            meaning="Whether a remedy stands half-way is known to the catalog only.",
+            next="surestart history  # on the cluster, or through Databricks Connect",
+            code="JournalOutOfReach",
+        )
+    from pyspark.errors import AnalysisException
+
+    try:
+        rows = spark.sql(f"DESCRIBE HISTORY {sql} LIMIT {_COMMITS}").collect()
+    except AnalysisException as problem:
+        if condition_of(problem) in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+            return []
+        raise
+    # Delta gives the newest first; remedies are told in the order in which they began.
+    return [str(row["userMetadata"] or "") for row in sorted(rows, key=lambda row: int(row["version"]))]

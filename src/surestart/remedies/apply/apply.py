@@ -1,0 +1,222 @@
+"""Applies a plan: the world is looked at again, the queries are claimed, each step is journaled, and the proof counted.
+
+    same digest finished ────────> nothing to do               world moved ──> refused, with what moved
+    claim every touched query ──> look again ──> begun ──> steps … ──> released ──> run each stage ──> certificate
+
+Killed anywhere, the same call goes on where it was. From `begun` to `released` no touched stage starts. A plan that
+names jobs is begun before the claims and stops them first (stand_still); its last step sets them as they were.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused, SurestartError, UsageError
+from surestart.failpoints import reach
+from surestart.history.describe_run import options_of
+from surestart.journal.half_way import half_way
+from surestart.journal.journal import (
+    BEGUN,
+    DONE,
+    FILLING,
+    FINISHED,
+    OF_ANOTHER,
+    RELEASED,
+    UNDOING,
+    WITHDRAWN,
+    Journal,
+    read_journals,
+)
+from surestart.journal.next_command import named
+from surestart.remedies.apply.filling import begin_filling, claim_and_begin_swap, let_stages_run
+from surestart.remedies.jobs.back import jobs_back_on_failure, set_jobs_back
+from surestart.remedies.jobs.plan_jobs import KINDS, stops_jobs
+from surestart.remedies.jobs.stand_still import stand_still
+from surestart.remedies.loss.new_loss import REMOVING, refuse_new_loss
+from surestart.remedies.plan.beside import BESIDE, CHECK, FILL, BesideNotExact
+from surestart.remedies.plan.chain import Chain
+from surestart.remedies.plan.check_plan import check_names, check_touched
+from surestart.remedies.plan.claiming import begin_alone, claimed
+from surestart.remedies.plan.journaling import carried_on, enter_done, stopped
+from surestart.remedies.plan.plan import Plan, Step, check_environment
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.plan.running import Running, Stopping
+from surestart.remedies.plan.world import check_world
+from surestart.typed import surestart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.
+RELEASE = "release"
+ALREADY, APPLIED = "already applied", "applied"
+
+
+@dataclass(frozen=True)
+class Applied:
+    outcome: str
+    journal: Journal
+    certificate: Mapping[str, Any] | None = None
+
+
+def apply_plan(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    plan: Plan,
+    confirm: Callable[[Plan], str],
+    say: Callable[[str], object] = lambda line: None,
+    stopping: Stopping | None = None,
+) -> Applied:
+    """The plan's steps are done, the stages it starts have run, and the certificate is in the journal.
+
+    confirm gives the target's name as somebody has typed it; it is asked only when nothing was done yet.
+    """
+    check_environment(plan, environment)
+    if not plan.steps:
+        raise UsageError(
+            f"the plan {plan.digest[:12]}, a {plan.remedy} of {plan.target}, has no steps",
+            meaning="There is nothing to apply. Nothing was changed.",
+            next=f"surestart doctor {plan.stage} -e {environment.name} {options_of(environment)}".rstrip(),
+            code="NothingToApply",
+        )
+    check_steps(plan)
+    check_names(plan, chain, environment)
+    journal = look_up(spark, environment, plan)
+    run = Running(spark, environment, chain, plan, journal or Journal(()), say, stopping or Stopping())
+    if journal is not None and journal.state == FINISHED:
+        # An undo that was given up may have died before it had started the jobs again.
+        return Applied(ALREADY, set_jobs_back(run).journal, journal.facts("certify") or None)
+    if journal is None:
+        check_touched(plan, chain, environment)
+        check_world(spark, chain, plan)
+        if any(step.kind in REMOVING for step in plan.steps):
+            refuse_new_loss(run, begun=False)
+        _check_confirmed(plan, confirm(plan))
+    reach("remedy.before_claim")
+    if journal is None or journal.state in (FILLING, BEGUN):
+        if plan.method == BESIDE:
+            run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
+        with ExitStack() as claims:
+            if plan.method == BESIDE:
+                counting = [step for step in plan.steps if step.kind == CHECK]
+                run = claim_and_begin_swap(run, claims, lambda now: _do(now, counting))
+            elif stops_jobs(plan):
+                run = stand_still(run, claims, begun=journal is not None)
+            else:
+                run = _claim_and_begin(run, claims)
+            run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
+            run = enter_done(run, RELEASED, RELEASE)
+        reach("remedy.released")
+    with jobs_back_on_failure(run):
+        run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
+    run = enter_done(run, FINISHED, "")
+    return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
+
+
+def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
+    """Nobody else acts on the queries; then the plan is begun, or was."""
+    claims.enter_context(claimed(run))
+    reach("remedy.after_claim")
+    # Everything again, now that no stage and no other remedy can move it.
+    journal = look_up(run.spark, run.environment, run.plan)
+    if journal is None:
+        check_world(run.spark, run.chain, run.plan)
+        return begin_alone(run)
+    if journal.state != BEGUN:
+        raise carried_on(run, "apply")
+    return replace(run, journal=journal)
+
+
+def check_steps(plan: Plan) -> None:
+    """Raises when this version cannot do one of the steps: found out only there, the plan would stand half-way."""
+    unknown = [step.kind for step in plan.steps if not _is_known(step.kind)]
+    if unknown:
+        raise Refused(
+            f"the plan {plan.digest[:12]} has steps that this version cannot do: {', '.join(dict.fromkeys(unknown))}",
+            meaning="Another version made it, or it is for what no remedy can do yet. This call changed nothing.",
+            next="surestart --version",
+            do_not="do that step by hand.",
+            code="StepUnknown",
+        )
+
+
+def _is_known(kind: str) -> bool:
+    if kind in KINDS:
+        return True
+    return kind.isidentifier() and importlib.util.find_spec(f"surestart.remedies.steps.{kind}") is not None
+
+
+def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journal | None:
+    """The plan's own journal, if it was ever begun; raises when it was undone or another remedy stands half-way."""
+    journals = read_journals(environment, spark)
+    for other in journals:
+        if other.is_unfinished and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
+            raise half_way(other, plan.queries[0], environment, options_of(environment))
+    journal = next((one for one in journals if one.digest == plan.digest), None)
+    if journal is not None and journal.state in (UNDOING, WITHDRAWN):
+        raise _withdrawn(plan, journal)
+    return journal
+
+
+def _do(run: Running, steps: list[Step]) -> Running:
+    looked = False
+    for step in steps:
+        if step.id in run.journal.done:
+            continue
+        run.say(step.what)
+        module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+        try:
+            if step.kind in REMOVING and not looked:
+                # Before the first one of this process: the plan may have lain half-way for days.
+                refuse_new_loss(run, begun=True)
+                looked = True
+            facts = module.apply_step(run, step)
+        except Exception as problem:
+            if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
+                raise  # Another process goes on with the plan, or has come to its end.
+            if step.kind == CHECK and stops_jobs(run.plan):
+                raise  # claim_and_begin_swap lets the stages go on, and their jobs with them.
+            if step.kind == CHECK:
+                let_stages_run(run)
+            if isinstance(problem, BesideNotExact):
+                raise
+            raise stopped(run, step.what, problem, "apply") from problem
+        reach(f"remedy.done.{step.kind}")
+        run = enter_done(run, DONE, step.id, facts)
+        reach(f"remedy.journaled.{step.kind}")
+    return run
+
+
+def _is_after_release(plan: Plan, step: Step) -> bool:
+    return step.kind in ("run", "certify", "unpause", "drop")
+
+
+def _check_confirmed(plan: Plan, typed: str) -> None:
+    if typed.strip() != plan.target:
+        raise UsageError(
+            f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
+            meaning="The name of what is changed has to be typed. Nothing was changed.",
+            next=surestart(
+                "apply", "plan.json", "--confirm", plan.target, place=named(Environment(**plan.environment))
+            ),
+            code="NotConfirmed",
+        )
+
+
+def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
+    half = journal.state == UNDOING
+    return Refused(
+        f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
+        meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
+        next=f"surestart undo {plan.digest[:12]} {named(Environment(**plan.environment))}"
+        if half
+        else plan_again(plan),
+        code="PlanWithdrawn",
+    )

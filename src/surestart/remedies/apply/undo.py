@@ -1,0 +1,230 @@
+"""Undoes a remedy: its steps backwards, journaled like the steps themselves, and safe to die in.
+
+    claim every touched query ──> undoing ──> tables restored, checkpoints back ──> how each stage goes on ──> withdrawn
+
+Tables come first: a RESTORE is what can turn out to be impossible, and before the first one nothing has changed yet.
+Rows that the stages wrote since are taken back with the tables. What arrived since is not lost: the restored
+checkpoints read it again.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused, SurestartError, UsageError
+from surestart.failpoints import reach
+from surestart.history.describe_run import options_of
+from surestart.journal.half_way import half_way
+from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
+from surestart.journal.next_command import named
+from surestart.remedies.apply.give_up import give_up, look_again
+from surestart.remedies.apply.undo_loss import CONTENT, refuse_undo_loss
+from surestart.remedies.apply.undo_starts import refuse_unstartable
+from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
+from surestart.remedies.jobs.back import set_jobs_back
+from surestart.remedies.jobs.plan_jobs import KINDS, stops_jobs
+from surestart.remedies.jobs.stand_still import stand_still_again
+from surestart.remedies.plan.beside import BESIDE, CHECK, FILL
+from surestart.remedies.plan.chain import Chain
+from surestart.remedies.plan.check_plan import check_names
+from surestart.remedies.plan.claiming import claimed, refuse_new_owners
+from surestart.remedies.plan.journaling import carried_on, enter, read_again
+from surestart.remedies.plan.plan import Plan, Step, check_environment, parse_plan
+from surestart.remedies.plan.running import Running, Stopping
+from surestart.remedies.steps.clear import check_version
+from surestart.remedies.steps.database import check_kept
+from surestart.remedies.steps.retire import check_retired
+from surestart.typed import surestart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# A database's rows are kept for as long as nobody prunes them; Delta's former files are not.
+_FIRST = {"clear": 0, "swap": 0, "database": 1}
+
+
+def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:
+    """The plan in the journal whose digest begins so."""
+    found = [one for one in read_journals(environment, spark) if one.digest.startswith(digest.lower())]
+    if len(digest) < 8 or len(found) != 1:
+        known = ", ".join(one.digest[:12] for one in read_journals(environment, spark)[-5:])
+        raise UsageError(
+            f"{digest!r} names {len(found)} remedies of this environment"
+            + (f"; the newest are {known}" if known else "; none was ever applied here"),
+            meaning="Nothing was changed.",
+            next=f"surestart history -e {environment.name} {options_of(environment)}".rstrip(),
+            code="RemedyNotFound",
+        )
+    return parse_plan(read_plan_text(spark, environment, found[0].digest), f"the journal's plan {digest}")
+
+
+def undo_remedy(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    plan: Plan,
+    confirm: Callable[[Plan], str],
+    say: Callable[[str], object] = lambda line: None,
+    accept_loss: int | None = None,
+    stopping: Stopping | None = None,
+) -> Journal:
+    """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
+    check_environment(plan, environment)
+    check_names(plan, chain, environment, "undo")
+    journals = read_journals(environment, spark)
+    journal = next((one for one in journals if one.digest == plan.digest), None)
+    if journal is None:
+        raise UsageError(
+            f"the plan {plan.digest[:12]} was never applied here",
+            meaning="There is nothing to undo.",
+            next=surestart("apply", "plan.json", "--confirm", plan.target, place=named(environment)),
+        )
+    run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
+    if journal.state == WITHDRAWN:
+        # It may have died before it had started the jobs again.
+        return set_jobs_back(run).journal
+    _refuse_overtaken(journals, journal, environment)
+    begun_backfill = is_begun_backfill(plan, journal)
+    if not plan.undo and not begun_backfill:
+        raise Refused(
+            f"a {plan.remedy} has nothing that could be undone",
+            meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
+            if plan.remedy == "backfill"
+            else "See what the plan said about it. Nothing was changed.",
+            next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
+            code="NoUndo",
+        )
+    if journal.state != UNDOING:
+        typed = confirm(plan)
+        if typed.strip() != plan.target:
+            raise UsageError(
+                f"{plan.target!r} was not confirmed",
+                meaning="The name of what is changed has to be typed. Nothing was changed.",
+                next=surestart("undo", plan.digest[:12], "--confirm", plan.target, place=named(environment)),
+                code="NotConfirmed",
+            )
+    if begun_backfill:
+        return withdraw_backfill(run)
+    order = undo_order(plan, journal)
+    following = order[0].id if order else ""
+
+    def check(now: Running) -> None:
+        journals = read_journals(environment, spark)
+        _refuse_overtaken(journals, next(one for one in journals if one.digest == plan.digest), environment)
+        check_undo(now, accept_loss)
+
+    with ExitStack() as claims:
+        taken_over = has_taken_over(plan, journal)
+        if taken_over and stops_jobs(plan):
+            run = stand_still_again(run, claims, following, check)
+        else:
+            if taken_over:
+                claims.enter_context(claimed(run))
+            # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
+            run = read_again(run)
+            if has_taken_over(plan, run.journal) != taken_over:
+                raise carried_on(run, "undo")
+            order = undo_order(plan, run.journal)
+            if run.journal.state == WITHDRAWN:
+                return run.journal
+            if run.journal.state != UNDOING:
+                check(run)
+                run = _begin_undo_alone(run, following)
+            else:
+                _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
+        if journal.state == UNDOING:
+            look_again(run, order, check)
+        for index, step in enumerate(order):
+            if step.id in run.journal.undone:
+                continue
+            say(f"take back: {step.what}")
+            module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+            try:
+                if step.kind in CONTENT and step.stage == plan.stage:
+                    # Again: an undo that lay half-way may have outlasted the source's retention.
+                    check_version(run, step)
+                    refuse_undo_loss(run, accept_loss)
+                facts = module.undo_step(run, step)
+            except Exception as problem:
+                if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
+                    raise  # Another process goes on with the undo, or has come to its end.
+                raise give_up(run, step, problem) from problem
+            reach(f"remedy.undone.{step.kind}")
+            following = order[index + 1].id if index + 1 < len(order) else ""
+            run = enter(run, UNDONE, step.id, following, facts)
+        run = enter(run, WITHDRAWN, "", "")
+        reach("remedy.withdrawn")
+    return set_jobs_back(run).journal
+
+
+def _begin_undo_alone(run: Running, following: str) -> Running:
+    """The undo is begun, and nobody else began meanwhile. Raises with the journal as it was."""
+    former = run.journal.state
+    run = enter(run, UNDOING, "", following)
+    reach("remedy.undoing")
+    try:
+        _refuse_overtaken(read_journals(run.environment, run.spark), read_again(run).journal, run.environment)
+        if has_taken_over(run.plan, run.journal):
+            refuse_new_owners(run)
+    except SurestartError:
+        enter(run, former, "", "")
+        raise
+    return run
+
+
+def check_undo(run: Running, accept_loss: int | None = None) -> None:
+    """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
+    for step in run.plan.steps:
+        if step.kind == "retire" and step.id in run.journal.done:
+            check_retired(run, step)
+        if step.kind in CONTENT:
+            check_version(run, step)
+        if step.kind == "database" and step.id in run.journal.done:
+            check_kept(run, step)
+    refuse_unstartable(run)
+    # It reads those versions.
+    refuse_undo_loss(run, accept_loss)
+
+
+def has_taken_over(plan: Plan, journal: Journal) -> bool:
+    """A table or a checkpoint of the stages was changed, or may have been. Not while new tables are filled beside."""
+    return plan.method != BESIDE or CHECK in journal.done
+
+
+def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
+    """Backwards, but for two: tables are first, because only they can turn out to be past help; how the stages go on is
+    last, because it follows from what the tables are by then."""
+    if journal is not None and not has_taken_over(plan, journal):
+        return [step for step in plan.steps if step.kind == FILL][:1]
+    back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify", *KINDS)]
+    # What was filled beside is dropped with the first of them.
+    filled = [step for step in back if step.kind == FILL]
+    back = [step for step in back if step not in filled[:-1]]
+    return sorted(back, key=lambda step: _FIRST.get(step.kind, len(_FIRST)) + (step.kind == "start"))
+
+
+def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environment: Environment) -> None:
+    position = journals.index(journal)
+    later = [
+        one
+        for one in journals[position + 1 :]
+        if one.state != WITHDRAWN and set(one.first.queries) & set(journal.first.queries)
+    ]
+    # A backfill only adds rows, and an undo takes them back like those of the stage itself. Not while it writes.
+    later = [one for one in later if one.first.remedy != "backfill" or one.is_unfinished]
+    for one in later:
+        if one.is_open or one.first.remedy == "backfill":
+            raise half_way(one, one.first.queries[0], environment, options_of(environment))
+    if later:
+        newest = later[-1]
+        raise Refused(
+            f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
+            meaning="It rests on what this one left; undone below it, neither would be whole.",
+            next=f"surestart undo {newest.digest[:12]} {named(environment)}",
+            code="RemedyOvertaken",
+        )

@@ -1,0 +1,243 @@
+"""The counted proof: what every stage's output holds against what the stage has read, position by position.
+
+    source ──> raw ──> good + quarantine ──> gold ──> PostgreSQL
+           a        b                     c        d
+
+Order makes it true while the streams go on. From the last stage to the first: how far a stage has come is read before
+its output, and its output before its input. So whatever a stage has passed must be in the output that is counted, and
+whatever the output holds is in the input that is counted. Each table is counted at the version that it had then.
+
+Nothing of the stages' own code takes part, but for the transform before a keyed table: it says what a row of that is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Environment
+from surestart.facts.checkpoint.reach import EVERYTHING, UNKNOWN, UP_TO, Reach, TableReach, reach_in_table, read_reach
+from surestart.facts.delta.pinned import (
+    Pinned,
+    first_line,
+    pin,
+    read_pinned,
+    read_positions,
+    read_version,
+    reading_errors,
+)
+from surestart.remedies.count.count_databases import count_databases
+from surestart.remedies.count.count_positions import as_found, count_positions, count_source, undecided
+from surestart.remedies.count.counts import KEYS, Counts, Gap, StageCount
+from surestart.remedies.count.newest_rows import FoundKeys, Newest, count_newest
+from surestart.remedies.count.position_blocks import Sides
+from surestart.remedies.plan.chain import NEWEST, Chain, Link, Output
+from surestart.sinks.delta.merge import as_stored
+from surestart.sources.delta import DeltaSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EXACT, NOT_EXACT, CANNOT_TELL = "exact", "not exact", "cannot tell"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """source_asked False: the first stage's rows were counted without what they came from."""
+
+    pipeline: str
+    environment: str
+    observed_at: str
+    source_asked: bool
+    stages: tuple[StageCount, ...]
+
+    @property
+    def lost(self) -> int:
+        """A key whose newest row is missing is lost as well: the row it has is an older one."""
+        return sum(stage.counts.lost + stage.counts.wrong for stage in self.stages)
+
+    @property
+    def duplicated(self) -> int:
+        return sum(stage.counts.duplicated + stage.counts.in_both for stage in self.stages)
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        found: Counter[str] = Counter()
+        for stage in self.stages:
+            for name, number in stage.counts.faults.items():
+                found[f"{stage.stage} {stage.kind}: {name.replace('_', ' ')}"] += number
+        return dict(found)
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(gap for stage in self.stages for gap in stage.gaps)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.verdict == EXACT
+
+    @property
+    def verdict(self) -> str:
+        """A fault that was counted stands, whatever else could not be told."""
+        if self.faults:
+            return NOT_EXACT
+        return CANNOT_TELL if any(stage.cannot_tell for stage in self.stages) else EXACT
+
+    def as_dict(self) -> dict[str, Any]:
+        body = {key: value for key, value in asdict(self).items() if key != "stages"}
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **body,
+            "verdict": self.verdict,
+            "exact": self.is_exact,
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "faults": dict(self.faults),
+            "stages": [stage.as_dict() for stage in self.stages],
+        }
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    link: Link
+    reach: Reach
+    outputs: tuple[tuple[Output, Pinned], ...]
+
+
+def certify(spark: SparkSession, environment: Environment, chain: Chain, *, ask_source: bool = True) -> Certificate:
+    """What is lost, duplicated and pending in each stage of the chain, now. Reads only; the streams may run."""
+    observed_at = datetime.now(UTC).isoformat(timespec="seconds")
+    links = {link.name: link for link in chain}
+    tables: dict[str, Pinned] = {}
+    snapshots: dict[str, _Snapshot] = {}
+    for name in reversed(_upstream_first(links)):
+        link = links[name]
+        reach = read_reach(link.checkpoint)
+        for output in link.outputs:
+            tables.setdefault(output.table.label, pin(spark, output.table))
+        snapshots[name] = _Snapshot(link, reach, tuple((output, tables[output.table.label]) for output in link.outputs))
+    for link in chain:
+        if link.input is not None:
+            tables.setdefault(link.input.label, pin(spark, link.input))
+    counts: list[StageCount] = []
+    for link in chain:
+        counts += _count_link(spark, environment, snapshots[link.name], tables, ask_source)
+    return Certificate(environment.pipeline, environment.name, observed_at, ask_source, tuple(counts))
+
+
+def _upstream_first(links: Mapping[str, Link]) -> list[str]:
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        if name in links and name not in order:
+            add(links[name].upstream)
+            order.append(name)
+
+    for name in links:
+        add(name)
+    return order
+
+
+def _count_link(
+    spark: SparkSession,
+    environment: Environment,
+    snapshot: _Snapshot,
+    tables: Mapping[str, Pinned],
+    ask_source: bool,
+) -> list[StageCount]:
+    link, reach = snapshot.link, snapshot.reach
+    rows = [pinned for output, pinned in snapshot.outputs if output.role != NEWEST]
+    keyed = [(output, pinned) for output, pinned in snapshot.outputs if output.role == NEWEST]
+    if link.input is None:
+        counts = [count_source(spark, environment, link, reach, rows, ask_source)] if rows else []
+        why = "a keyed table is counted against the table that feeds it, and this one is fed by no table"
+        untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
+        return [*counts, *untold, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])]
+    given = tables[link.input.label]
+    reached = _told_to_start_later(link) or reach_in_table(reach, given.table_id, given.version or 0)
+    counts = []
+    if rows:
+        counts.append(_known(reached, lambda known: _count_table(spark, link, given, known, rows)))
+    for output, pinned in keyed:
+        counts.append(_known(reached, partial(_count_keys, spark, link, given, output, pinned)))
+    return [*counts, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs], given)]
+
+
+def _told_to_start_later(link: Link) -> TableReach | None:
+    options = link.stage.source.options if isinstance(link.stage.source, DeltaSource) else ()
+    if any(name.lower().startswith("starting") for name, _ in options):
+        return TableReach(UNKNOWN, problem="the stage was told to start behind its input's first row")
+    return None
+
+
+def _known(reached: TableReach, count: Callable[[TableReach], StageCount]) -> StageCount:
+    """The count; without the stage's reach when the version that it has read is no more (VACUUM, log retention)."""
+    if reached.how != UP_TO:
+        return count(reached)
+    try:
+        return count(reached)
+    except reading_errors() as gone:
+        why = f"version {reached.version} of the input cannot be read: {first_line(gone)}"
+        return count(TableReach(UNKNOWN, problem=why))
+
+
+def _reached(spark: SparkSession, given: Pinned, reached: TableReach) -> DataFrame | None:
+    return read_version(spark, given.table, reached.version) if reached.how == UP_TO else None
+
+
+def _count_table(
+    spark: SparkSession, link: Link, given: Pinned, reached: TableReach, outputs: Sequence[Pinned]
+) -> StageCount:
+    sides = Sides(
+        outputs=tuple(read_positions(spark, pinned) for pinned in outputs),
+        input=read_positions(spark, given),
+        reached=_reached(spark, given, reached),
+        all_reached=reached.how == EVERYTHING,
+    )
+    judge = undecided if reached.how == UNKNOWN or reached.partly else as_found
+    return count_positions(spark, link.name, given.label, outputs, sides, judge=judge, problem=reached.problem)
+
+
+def _count_keys(
+    spark: SparkSession, link: Link, given: Pinned, output: Output, pinned: Pinned, reached: TableReach
+) -> StageCount:
+    feeding, keyed = read_pinned(spark, given), read_pinned(spark, pinned)
+    found = FoundKeys(Counts())
+    if feeding is not None:
+        before = _reached(spark, given, reached)
+
+        def transform(rows: DataFrame) -> DataFrame:
+            return as_stored(link.stage.transform(rows), output.partition_by)
+
+        everything = transform(feeding)
+        newest = Newest(
+            keyed=everything.limit(0) if keyed is None else keyed,
+            keys=output.keys,
+            order=output.order,
+            everything=everything,
+            reached=None if before is None else transform(before),
+            all_reached=reached.how == EVERYTHING,
+        )
+        found = count_newest(link.name, newest)
+    elif keyed is not None:
+        rows = keyed.count()
+        found = FoundKeys(Counts(rows=rows, from_nowhere=rows))
+    counts = found.counts
+    if reached.how == UNKNOWN or reached.partly:
+        counts = replace(counts, pending=0, undecided=counts.pending)
+    return StageCount(
+        stage=link.name,
+        kind=KEYS,
+        input=given.label,
+        outputs={pinned.label: pinned.version},
+        counts=counts,
+        gaps=found.gaps,
+        gaps_complete=found.complete,
+        examples=found.examples,
+        problem=reached.problem,
+    )

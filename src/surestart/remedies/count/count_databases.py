@@ -1,0 +1,105 @@
+"""A stage's PostgreSQL tables against the Delta table that the same stage writes: the same rows, column by column.
+Where the stage writes none: against what its transform makes of the table that it reads, as far as it has read it.
+
+A batch reaches Delta first. So while one is in flight, or was planned while the two were read, what differs may be that
+batch: nobody can tell, and it is not counted as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from surestart.errors import SurestartError
+from surestart.facts.checkpoint.reach import NOTHING, UNKNOWN, UP_TO, Reach, reach_in_table, read_reach
+from surestart.facts.delta.pinned import Pinned, read_pinned, read_version
+from surestart.remedies.count.counts import DATABASE, Counts, StageCount
+from surestart.remedies.count.database_rows import FoundRows, count_database
+from surestart.remedies.count.position_gaps import runs_or_extents
+from surestart.remedies.plan.chain import POSITION, Link
+from surestart.remedies.plan.database_facts import read_column_names
+from surestart.sinks.delta.merge import newest_per_key
+from surestart.sinks.postgres.sink import PostgresSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that this one could be compared with"
+
+
+def count_databases(
+    spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinned], given: Pinned | None = None
+) -> list[StageCount]:
+    """given: the table that the stage reads."""
+    return [_count(spark, link, reach, outputs, given, sink) for sink in link.databases]
+
+
+def _count(
+    spark: SparkSession,
+    link: Link,
+    reach: Reach,
+    outputs: Sequence[Pinned],
+    given: Pinned | None,
+    sink: PostgresSink,
+) -> StageCount:
+    mirrored = outputs[0] if len(outputs) == 1 else given if not outputs else None
+    rows, problem = _expected(spark, link, reach, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
+    found = FoundRows(Counts(), problem=problem) if rows is None else _ask(sink, rows)
+    gaps, complete = runs_or_extents(link.name, found.missing)
+    moved = reach.in_flight or bool(reach.problem) or read_reach(link.checkpoint).planned != reach.planned
+    return StageCount(
+        stage=link.name,
+        kind=DATABASE,
+        input=mirrored.label if mirrored else "",
+        outputs={f"PostgreSQL {sink.target} ({sink.url.label})": None},
+        counts=_undecided(found.counts) if moved else found.counts,
+        gaps=() if moved else gaps,
+        gaps_complete=complete or moved,
+        examples=found.examples,
+        problem=found.problem,
+        left_out=found.left_out,
+    )
+
+
+def _expected(
+    spark: SparkSession, link: Link, reach: Reach, mirrored: Pinned, sink: PostgresSink
+) -> tuple[DataFrame | None, str]:
+    """The rows that the database should hold; None, and why that is not known."""
+    if link.outputs:
+        return read_pinned(spark, mirrored), _NOTHING_TO_COMPARE
+    reached = reach_in_table(reach, mirrored.table_id, mirrored.version or 0)
+    if link.stage.state:
+        return None, f"the stage keeps state ({', '.join(link.stage.state)}), and no table holds what it has made of it"
+    if reached.how == UNKNOWN or reached.partly:
+        return None, reached.problem or "the stage is in the middle of a version of its input"
+    rows = read_pinned(spark, mirrored)
+    if rows is None:
+        return None, _NOTHING_TO_COMPARE
+    if reached.how == UP_TO:
+        rows = read_version(spark, mirrored.table, reached.version)
+    rows = link.stage.transform(rows.limit(0) if reached.how == NOTHING else rows)
+    return (newest_per_key(rows, sink.keys, sink.order) if sink.mode == "upsert" else rows), ""
+
+
+def _ask(sink: PostgresSink, rows: DataFrame) -> FoundRows:
+    try:
+        return count_database(sink, rows, sink.keys or POSITION, sink.order)
+    except SurestartError as error:
+        return FoundRows(Counts(), problem=error.what)
+
+
+def count_against(sink: PostgresSink, rows: DataFrame) -> FoundRows:
+    """The table's keys that these rows have not; of one without keys, its rows by all columns that both have."""
+    try:
+        known = read_column_names(sink)
+        keys = sink.keys or tuple(column for column in rows.columns if column in known)
+        return count_database(sink, rows.select(*keys).distinct(), keys, ())
+    except SurestartError as error:
+        return FoundRows(Counts(), problem=error.what)
+
+
+def _undecided(counts: Counts) -> Counts:
+    differing = counts.lost + counts.wrong + counts.from_nowhere
+    return replace(counts, lost=0, wrong=0, from_nowhere=0, undecided=differing)

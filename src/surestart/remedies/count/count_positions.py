@@ -1,0 +1,210 @@
+"""One stage's output against its input, where rows are known by their position: raw-ingest and deserialize.
+
+Which missing positions are lost and which are pending, by the kind of input:
+
+    Kafka   below the checkpoint's offset of the partition: lost
+    files   of a file in the checkpoint's list, or of a file that the output has other rows of: lost. A batch takes
+            whole files, so half a file is never pending
+    Delta   in the version that the checkpoint has passed: lost
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import SurestartError
+from surestart.facts.checkpoint.file_list import plain_path, read_listed_files
+from surestart.facts.checkpoint.reach import Reach
+from surestart.facts.delta.pinned import Pinned, first_line, read_positions, reading_errors
+from surestart.remedies.count.counts import KEPT_PLACES, POSITIONS, Counts, Place, StageCount
+from surestart.remedies.count.position_blocks import Found, Limit, Sides, compare, read_places
+from surestart.remedies.count.position_gaps import read_gaps
+from surestart.remedies.plan.chain import Link
+from surestart.sources.kafka import KafkaSource
+from surestart.spark.session import kept
+from surestart.stage import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from surestart.facts.kafka.evidence import KafkaEvidence
+
+Judge = Callable[[Found], Found]
+
+
+def as_found(found: Found) -> Found:
+    return found
+
+
+def count_positions(
+    spark: SparkSession,
+    stage: str,
+    given: str,
+    outputs: Sequence[Pinned],
+    sides: Sides,
+    *,
+    judge: Judge = as_found,
+    problem: str = "",
+) -> StageCount:
+    with kept(compare(spark, sides)) as blocks:
+        found = judge(read_places(blocks))
+        lost = [(one.source, one.partition) for one in found.places if one.counts.lost and one.partition is not None]
+        gaps, complete = read_gaps(spark, blocks, stage, lost) if lost else ((), not found.totals.lost)
+    return StageCount(
+        stage=stage,
+        kind=POSITIONS,
+        input=given,
+        outputs={pinned.label: pinned.version for pinned in outputs},
+        counts=found.totals,
+        compared=sides.input is not None,
+        places=tuple(sorted(found.places, key=lambda place: not place.counts.faults)[:KEPT_PLACES]),
+        place_count=found.place_count,
+        gaps=gaps,
+        gaps_complete=complete,
+        problem=problem,
+    )
+
+
+def undecided(found: Found) -> Found:
+    """Nobody knows what the stage has passed: what is missing may be lost."""
+    return replace(
+        found,
+        totals=_undecided(found.totals),
+        places=tuple(replace(place, counts=_undecided(place.counts)) for place in found.places),
+    )
+
+
+def _undecided(counts: Counts) -> Counts:
+    return replace(counts, pending=0, undecided=counts.undecided + counts.pending)
+
+
+def count_source(
+    spark: SparkSession,
+    environment: Environment,
+    link: Link,
+    reach: Reach,
+    outputs: Sequence[Pinned],
+    ask_source: bool,
+) -> StageCount:
+    """The first stage's output against what Kafka or the landing folder has now."""
+    source = link.stage.source
+    given = source.declare(environment).target
+    present = tuple(read_positions(spark, pinned) for pinned in outputs)
+    alone = Sides(present)
+    unreadable: tuple[type[Exception], ...] = (SurestartError, *reading_errors())
+    if not ask_source:
+        return count_positions(spark, link.name, given, outputs, alone)
+    try:
+        if isinstance(source, KafkaSource):
+            return _count_kafka(spark, environment, link, source, reach, outputs, present)
+        return _count_files(spark, environment, link, source, reach, outputs, present)
+    except unreadable as error:
+        # When it is the output that cannot be read, the count of the output alone fails as well, and says so.
+        why = error.what if isinstance(error, SurestartError) else f"{given} cannot be read: {first_line(error)}"
+        return count_positions(spark, link.name, given, outputs, alone, problem=why)
+
+
+def _count_kafka(
+    spark: SparkSession,
+    environment: Environment,
+    link: Link,
+    source: KafkaSource,
+    reach: Reach,
+    outputs: Sequence[Pinned],
+    present: tuple[DataFrame, ...],
+) -> StageCount:
+    evidence = source.read_evidence()
+    sides = Sides(present, source.read_batch(spark, environment, evidence), limits=_limits(source, reach, evidence))
+    judge = undecided if reach.problem else as_found
+    compacted = "compact" in evidence.cleanup_policy
+    return count_positions(
+        spark,
+        link.name,
+        source.topic,
+        outputs,
+        sides,
+        judge=(lambda found: _gone_by_compaction(judge(found))) if compacted else judge,
+        problem=reach.problem,
+    )
+
+
+def _limits(source: KafkaSource, reach: Reach, evidence: KafkaEvidence) -> tuple[Limit, ...]:
+    begin = source.starting_positions() or {}
+    committed = reach.kafka.get(source.topic, {})
+    return tuple(
+        Limit(
+            source=source.topic,
+            partition=one.partition,
+            begin=begin.get(one.partition, 0),
+            first=one.earliest,
+            reached=committed.get(one.partition, 0),
+        )
+        for one in evidence.partitions
+    )
+
+
+def _gone_by_compaction(found: Found) -> Found:
+    """Compaction takes records out of the middle: what the topic lacks it may have had."""
+
+    def moved(counts: Counts) -> Counts:
+        return replace(counts, gone=counts.gone + counts.from_nowhere, from_nowhere=0)
+
+    return replace(
+        found,
+        totals=moved(found.totals),
+        places=tuple(replace(place, counts=moved(place.counts)) for place in found.places),
+    )
+
+
+def _count_files(
+    spark: SparkSession,
+    environment: Environment,
+    link: Link,
+    source: Source,
+    reach: Reach,
+    outputs: Sequence[Pinned],
+    present: tuple[DataFrame, ...],
+) -> StageCount:
+    landed = source.read_batch(spark, environment)
+
+    def judge(found: Found) -> Found:
+        return _judge_files(found, reach)
+
+    return count_positions(
+        spark, link.name, environment.landing, outputs, Sides(present, landed), judge=judge, problem=reach.problem
+    )
+
+
+def _judge_files(found: Found, reach: Reach) -> Found:
+    """`lost` holds every missing row so far, and `from_nowhere` every row that no file has."""
+    if not found.totals.lost and not found.totals.from_nowhere:
+        return found
+    whole = [one for one in found.places if one.counts.lost and not one.counts.distinct]
+    read: frozenset[str] | None = frozenset()
+    if reach.problem or reach.auto_loader:
+        read = None
+    elif reach.files is not None and whole:
+        read = read_listed_files(reach.checkpoint, reach.files)
+    places = tuple(_judge_file(place, read) for place in found.places)
+    judged = [(before.counts, after.counts) for before, after in zip(found.places, places, strict=True)]
+    moved = {
+        name: sum(getattr(after, name) - getattr(before, name) for before, after in judged)
+        for name in ("lost", "pending", "undecided", "from_nowhere", "gone")
+    }
+    totals = replace(found.totals, **{name: getattr(found.totals, name) + number for name, number in moved.items()})
+    return replace(found, totals=totals, places=places)
+
+
+def _judge_file(place: Place, read: frozenset[str] | None) -> Place:
+    counts = place.counts
+    if counts.from_nowhere and not counts.input:
+        counts = replace(counts, gone=counts.gone + counts.from_nowhere, from_nowhere=0)
+    if counts.lost and not counts.distinct:
+        if read is None:
+            counts = replace(counts, lost=0, undecided=counts.lost)
+        elif plain_path(place.source) not in read:
+            counts = replace(counts, lost=0, pending=counts.lost)
+    return place if counts is place.counts else replace(place, counts=counts)

@@ -1,0 +1,67 @@
+"""Whether rows would be lost by now that were not when the plan was made: retention goes on while it is read.
+
+Asked before anything is begun, and again right before the first row is removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surestart.errors import Refused
+from surestart.history.read_runs import read_runs
+from surestart.journal.start import read_kept
+from surestart.remedies.loss.source_reach import find_loss, reaching
+from surestart.remedies.plan.beside import BESIDE
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.journaling import again
+from surestart.remedies.plan.kept import find_kept, read_rule
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.plan.running import Running
+from surestart.remedies.plan.same_topic import recorded_topic, refuse_other_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Steps that remove rows: of a Delta table, of one in a database.
+REMOVING = ("clear", "database")
+
+
+def refuse_new_loss(run: Running, begun: bool) -> None:
+    """Raises while every row is still where it was, or where its removal can be undone."""
+    if run.plan.remedy == "retire" or run.plan.method == BESIDE:
+        return  # Removed for good, or looked at when all is filled.
+    removing = {step.stage: step for step in run.plan.steps if step.kind in REMOVING}
+    links = [link for link in run.chain.below(run.plan.stage) if link.name in run.plan.touched]
+    topic = recorded_topic(read_runs(run.environment, run.spark), links[0], run.environment)
+    top = _kept(run, links[0])
+    if top is not None:
+        refuse_other_topic(run.environment, links[0], top, topic, "Its rows are still in the output.")
+    found = reaching(run.spark, run.environment, links, topic)
+    for link in links:
+        step = removing.get(link.name)
+        loss = find_loss(found, link, _kept(run, link))
+        planned = _planned(run, step)
+        if loss.of_stage <= planned:
+            continue
+        raise Refused(
+            f"{loss.of_stage:,} rows would be lost for ever, {planned:,} when this was planned: {loss.why}",
+            meaning="Where they came from does not give them any more. They are still in the output."
+            + ("" if begun else " Nothing was changed."),
+            next=again(run, "undo") if begun else plan_again(run.plan),
+            do_not="go on with this plan.",
+            code="SourceLostRows",
+        )
+
+
+def _planned(run: Running, step: Step | None) -> int:
+    return 0 if step is None else int(step.arguments.get("lost", run.plan.loss))
+
+
+def _kept(run: Running, link: Link) -> DataFrame | None:
+    keep = next((step for step in run.plan.steps if step.kind == "keep" and step.stage == link.name), None)
+    if keep is None:
+        return None
+    if keep.id in run.journal.done:
+        return read_kept(run.spark, run.environment, run.digest, link.name)
+    return find_kept(run.spark, run.environment, read_rule(keep.arguments["rule"]))

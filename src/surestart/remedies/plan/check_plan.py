@@ -1,0 +1,63 @@
+"""A plan names the stages, tables and databases of this pipeline and no others, whoever has written its digest into it.
+
+Found out only at its step, another name would leave the plan half-way with no way on and none back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.journal.next_command import named, plan_command
+from surestart.remedies.plan.chain import Chain, Link
+from surestart.remedies.plan.plan import Plan, Step
+
+# Of these the stages below follow of themselves: they are run, not changed.
+_ALONE = ("backfill", "retire")
+
+
+def check_names(plan: Plan, chain: Chain, environment: Environment, verb: str = "apply") -> None:
+    """Raises Refused when a step is for a stage, a table or a database that the pipeline does not write."""
+    links = {link.name: link for link in chain}
+    strange = [name for name in (plan.stage, *plan.touched, *plan.world) if name not in links]
+    strange += [what for step in plan.steps for what in _strange(step, links)]
+    if strange:
+        raise _refused(plan, environment, f"{', '.join(dict.fromkeys(strange))}: not of this pipeline", verb)
+
+
+def check_touched(plan: Plan, chain: Chain, environment: Environment) -> None:
+    """Raises Refused unless the plan claims, and looks at, just the stages whose rows it changes."""
+    wanted = (plan.stage,) if plan.remedy in _ALONE else tuple(link.name for link in chain.below(plan.stage))
+    if plan.remedy != "resume" and (plan.touched != wanted or set(plan.world) != set(wanted)):
+        raise _refused(
+            plan, environment, f"it touches {', '.join(plan.touched) or 'nothing'} and was made for the state of "
+            f"{', '.join(plan.world) or 'nothing'}; a {plan.remedy} of {plan.stage} touches {', '.join(wanted)}"
+        )  # fmt: skip
+    changed = {step.stage for step in plan.steps if step.stage and step.kind not in ("run", "certify")}
+    changed |= {name for step in plan.steps for name in step.arguments.get("starts", {})}
+    if not changed <= set(wanted):
+        raise _refused(plan, environment, f"it changes {', '.join(sorted(changed - set(wanted)))}, and claims {wanted}")
+
+
+def _strange(step: Step, links: dict[str, Link]) -> Iterator[str]:
+    names = [step.stage] if step.stage else []
+    yield from (f"stage {name}" for name in (*names, *step.arguments.get("starts", {})) if name not in links)
+    link = links.get(step.stage)
+    table, target = step.arguments.get("table"), step.arguments.get("target")
+    if table is not None and (link is None or all(table != output.table.name for output in link.outputs)):
+        yield f"table {table} of {step.stage or 'no stage'}"
+    if target is not None and (link is None or all(target != sink.target for sink in link.databases)):
+        yield f"database table {target} of {step.stage or 'no stage'}"
+
+
+def _refused(plan: Plan, environment: Environment, what: str, verb: str = "apply") -> Refused:
+    return Refused(
+        f"the plan {plan.digest[:12]} does not fit the pipeline: {what}",
+        meaning="It was edited, or made for other code or other settings than those of this call. Nothing was changed.",
+        next=plan_command(environment, plan.remedy, plan.stage, plan.options)
+        if verb == "apply"
+        else f"surestart undo {plan.digest[:12]} {named(environment)}  # with the code that has these stages",
+        do_not="edit the plan to fit.",
+        code="PlanDoesNotFit",
+    )

@@ -1,0 +1,190 @@
+"""A remedy as a value: printed, saved, reviewed, applied by its digest, refused when the world has moved since.
+
+    {"schema_version": 1, "digest": …, "remedy": "reset", "stage": "raw-ingest", "environment": {…}, "world": {…},
+     "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], "losses": {…}, "undo": …}
+
+The digest covers everything else, so that an edited plan is another plan, which nobody has made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused, SurestartError, UsageError
+
+SCHEMA_VERSION = 1
+REMEDIES = ("resume", "replay", "backfill", "reset", "retire")
+
+
+@dataclass(frozen=True)
+class Step:
+    """kind names the module under `steps` that applies and undoes it; what: one line for the reader."""
+
+    id: str
+    kind: str
+    what: str
+    stage: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the plan does to one table or database. rows: None where only running it tells."""
+
+    target: str
+    action: str
+    rows: int | None = None
+    files: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """touched: the stages, in the order in which rows pass. loss: rows that nobody can bring again; accepted_loss: how
+    many of them the author of the plan has named. verdict: of a start as things are, where the plan is to start.
+    options: what `surestart plan` was given beside the stage and the place, to make the same plan again."""
+
+    remedy: str
+    stage: str
+    method: str
+    environment: Mapping[str, str]
+    created_at: int
+    touched: tuple[str, ...]
+    world: Mapping[str, Any]
+    steps: tuple[Step, ...]
+    effects: tuple[Effect, ...] = ()
+    statements: tuple[str, ...] = ()
+    loss: int = 0
+    accepted_loss: int = 0
+    undo: str = ""
+    verdict: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    pipeline: str = ""
+    options: str = ""
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self._body())
+
+    @property
+    def target(self) -> str:
+        """What --confirm has to repeat."""
+        return f"{self.environment['name']}/{self.environment['pipeline']}-{self.stage}"
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in self.touched)
+
+    def as_json(self) -> str:
+        body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **self._body()}
+        return json.dumps(body, indent=2, ensure_ascii=True) + "\n"
+
+    def _body(self) -> dict[str, Any]:
+        """Of the plan's own values, not of copies: asdict copies whatever a plan holds, a third of what making one
+        costs the simulation."""
+        return {
+            **vars(self),
+            "steps": [vars(step) for step in self.steps],
+            "effects": [vars(effect) for effect in self.effects],
+        }
+
+
+def digest_of(body: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in body.items() if key not in ("digest", "schema_version")}, **_CANON)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_ascii": True}
+
+
+def environment_facts(environment: Environment) -> dict[str, str]:
+    """Names and places; what was typed to name the pipeline stands in the plan's own settings."""
+    return {key: str(value) for key, value in asdict(environment).items() if key != "typed"}
+
+
+# A plan over thousands of tables is some MB; a device has no end.
+MOST_TEXT = 16 << 20
+
+
+def read_plan(path: str) -> Plan:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MOST_TEXT + 1)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _unreadable(path, f"cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
+    if len(text) > MOST_TEXT:
+        raise _unreadable(path, f"has more than {MOST_TEXT >> 20} MB: it is no plan")
+    return parse_plan(text, path)
+
+
+def parse_plan(text: str, where: str) -> Plan:
+    """The plan that the text says; raises when it is not one, or not the one that its digest was made of."""
+    try:
+        body = json.loads(text)
+        version, digest = body["schema_version"], body["digest"]
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise _unreadable(where, "is not a plan") from problem
+    if version != SCHEMA_VERSION:
+        raise _unreadable(where, f"is a plan of format {version!r}; this version reads {SCHEMA_VERSION}")
+    if digest_of(body) != digest:
+        raise Refused(
+            f"{where} was edited: its content has the digest {digest_of(body)[:12]}, it says {str(digest)[:12]}",
+            meaning="What is applied has to be what was planned and reviewed. Nothing was changed.",
+            next="surestart plan --help  # make the plan that you want",
+            do_not="write the new digest into the file.",
+            code="PlanEdited",
+        )
+    try:
+        plan = Plan(
+            **{
+                **{key: value for key, value in body.items() if key not in ("schema_version", "digest")},
+                "steps": tuple(Step(**step) for step in body["steps"]),
+                "effects": tuple(Effect(**effect) for effect in body["effects"]),
+                "touched": tuple(body["touched"]),
+                "statements": tuple(body["statements"]),
+            }
+        )
+    except (KeyError, TypeError) as problem:
+        raise _unreadable(where, f"is not a plan of this version: {problem}") from problem
+    return plan
+
+
+def check_environment(plan: Plan, environment: Environment) -> None:
+    """Raises unless the plan was made for this very environment: same names, same places."""
+    ours = environment_facts(environment)
+    theirs = dict(plan.environment)
+    if ours == theirs:
+        return
+    other = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    raise Refused(
+        f"the plan is for {', '.join(f'{key}={theirs.get(key)!r}' for key in other)}; this call speaks of "
+        f"{', '.join(f'{key}={ours.get(key)!r}' for key in other)}",
+        meaning="Its paths and tables are another environment's. Nothing was changed.",
+        next=f"surestart apply plan.json {_place_of(theirs)}",
+        code="PlanOfAnotherEnvironment",
+    )
+
+
+def _place_of(facts: Mapping[str, str]) -> str:
+    """The words with which a call speaks of that environment."""
+    from surestart.journal.next_command import named
+
+    try:
+        return named(Environment(**facts))
+    except (TypeError, SurestartError):
+        return f"-e {facts.get('name', 'local')}  # with the settings that the plan was made with"
+
+
+def _unreadable(where: str, what: str) -> UsageError:
+    return UsageError(
+        f"{where} {what}",
+        meaning="Nothing was changed.",
+        next="surestart plan reset raw-ingest -o plan.json",
+        code="PlanUnreadable",
+    )

@@ -1,0 +1,30 @@
+"""A stage that has not read its table once since a remedy leaves out what lies below its marks, new rows too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.facts.checkpoint.reach import read_reach
+from surestart.history.describe_run import options_of
+from surestart.journal.journal import read_journals
+from surestart.journal.start import find_start, in_first_snapshot
+from surestart.remedies.plan.chain import Chain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Chain, stage: str) -> None:
+    """Raises where a stage below would leave out rows that are written into its table now."""
+    journals = read_journals(environment, spark)
+    for link in chain.below(stage)[1:]:
+        start = find_start(journals, link.name)
+        if start is not None and start.kept and in_first_snapshot(read_reach(link.checkpoint)):
+            raise Refused(
+                f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
+                meaning="Rows that are written below its marks now would be left out by it. Nothing was written.",
+                next=f"surestart run {link.name} -e {environment.name} {options_of(environment)}".rstrip(),
+                code="BeginNotReached",
+            )

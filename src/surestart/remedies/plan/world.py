@@ -1,0 +1,217 @@
+"""What a plan rests on: each touched stage's checkpoint, byte for byte, and each table's id and version.
+
+Read once when planning and again when applying; what differs is named, and the plan refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Table
+from surestart.errors import Refused
+from surestart.facts.checkpoint.manifest import Manifest, local_folder, read_manifest
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.delta import read_active_files, read_delta_log
+from surestart.facts.delta.listing import NoDeltaLog
+from surestart.facts.delta.log import deleted_file_retention, log_retention
+from surestart.remedies.plan.chain import Chain, Link
+from surestart.remedies.plan.database_facts import as_database_world
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.typed import spark_sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
+    milliseconds its present version can be restored once it is a former one. append_only: Delta refuses to remove a row
+    of it."""
+
+    table: Table
+    table_id: str = ""
+    version: int = -1
+    rows: int | None = 0
+    files: int = 0
+    size: int = 0
+    earliest_version: int = 0
+    undo_retention: int = 0
+    append_only: bool = False
+
+    @property
+    def exists(self) -> bool:
+        return self.version >= 0
+
+
+@dataclass(frozen=True)
+class LinkFacts:
+    link: Link
+    checkpoint: Checkpoint
+    manifest: Manifest
+    tables: Mapping[str, TableFacts]
+
+
+def read_link(link: Link, spark: SparkSession | None, *, with_files: bool = True) -> LinkFacts:
+    """with_files False: its checkpoint's files are not read one by one; the stage may be writing them."""
+    return LinkFacts(
+        link=link,
+        checkpoint=read_checkpoint(link.checkpoint, entries=2),
+        manifest=read_manifest(local_folder(link.checkpoint)) if with_files else Manifest({}),
+        tables={output.table.name: read_table_facts(spark, output.table) for output in link.outputs},
+    )
+
+
+def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
+    if not table.path:
+        return _by_session(spark, table)
+    try:
+        log = read_delta_log(table.path)
+    except NoDeltaLog:
+        return TableFacts(table)
+    files = read_active_files(table.path, log.latest_version)
+    counts = [file.rows for file in files]
+    known = [count - file.deleted_rows for count, file in zip(counts, files, strict=True) if count is not None]
+    return TableFacts(
+        table=table,
+        table_id=log.table_id,
+        version=log.latest_version,
+        rows=sum(known) if len(known) == len(counts) else None,
+        files=len(files),
+        size=sum(file.size for file in files),
+        earliest_version=log.earliest_version,
+        undo_retention=min(log.log_retention, log.deleted_file_retention),
+        append_only=_is_append_only(log.properties),
+    )
+
+
+def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
+    from surestart.errors import CannotTell
+
+    if spark is None:
+        raise CannotTell(
+            f"{table.qualified} is in a catalog and no session was given",
+            meaning="Its version and size are known to the catalog only.",
+            next="surestart plan --help  # on the cluster, or through Databricks Connect",
+            code="TableOutOfReach",
+        )
+    from surestart.spark.delta_table import read_columns, read_table
+
+    if read_columns(spark, table) is None:
+        return TableFacts(table)
+    detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()
+    newest = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0].asDict()
+    properties = {str(key): str(value) for key, value in (detail.get("properties") or {}).items()}
+    return TableFacts(
+        table=table,
+        table_id=str(detail["id"]),
+        version=int(newest["version"]),
+        rows=read_table(spark, table).count(),
+        files=int(detail["numFiles"] or 0),
+        size=int(detail["sizeInBytes"] or 0),
+        undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
+        append_only=_is_append_only(properties),
+    )
+
+
+def _is_append_only(properties: Mapping[str, str]) -> bool:
+    return properties.get("delta.appendOnly", "").lower() == "true"
+
+
+def refuse_append_only(facts: Sequence[LinkFacts]) -> None:
+    """Raises where rows of a table could not be removed: found out by its step, the plan would stand half-way."""
+    for table in [table for one in facts for table in one.tables.values() if table.append_only]:
+        raise Refused(
+            f"{table.table.label} has the property delta.appendOnly = true",
+            meaning="Delta lets nobody remove a row of it, so the remedy could not clear it. Nothing was planned.",
+            next=spark_sql(f"ALTER TABLE {table.table.sql} UNSET TBLPROPERTIES ('delta.appendOnly')"),
+            do_not="unset it without asking whoever has set it.",
+            code="TableAppendOnly",
+        )
+
+
+def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
+    """What the plan keeps of it: enough to see that anything has changed, and what."""
+    return {
+        one.link.name: {
+            "checkpoint": one.link.checkpoint,
+            "query_id": one.checkpoint.query_id,
+            "planned": one.checkpoint.latest_planned,
+            "committed": one.checkpoint.latest_committed,
+            "manifest": one.manifest.digest,
+            "files": len(one.manifest.files),
+            "size": one.manifest.size,
+            "tables": {
+                name: {"id": table.table_id, "version": table.version, "label": table.table.label}
+                for name, table in one.tables.items()
+            },
+            **({"databases": as_database_world(one.link)} if one.link.databases else {}),
+        }
+        for one in facts
+    }
+
+
+def check_world(spark: SparkSession, chain: Chain, plan: Plan) -> None:
+    """Raises Refused when a checkpoint or a table is not as it was when the plan was made."""
+    if not plan.world:
+        return
+    # Where the plan does not speak of the checkpoint's files, the stage may be writing them.
+    facts = [read_link(chain.link(name), spark, with_files="manifest" in plan.world[name]) for name in plan.world]
+    moves = describe_moves(plan.world, as_world(facts))
+    if moves:
+        shown = "; ".join(moves[:4]) + (f"; and {len(moves) - 4} more" if len(moves) > 4 else "")
+        raise Refused(
+            f"the plan is stale: {shown}",
+            meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
+            "Nothing was changed.",
+            next=plan_again(plan),
+            do_not="edit the plan to fit.",
+            code="PlanStale",
+        )
+
+
+def as_identities(facts: Sequence[LinkFacts]) -> dict[str, Any]:
+    """Which query and which tables they are, not how far they have come: for a plan whose stages go on meanwhile."""
+    return {
+        name: {
+            "checkpoint": stage["checkpoint"],
+            "query_id": stage["query_id"],
+            **{
+                kind: {name: {"id": found["id"], "label": found["label"]} for name, found in stage[kind].items()}
+                for kind in ("tables", "databases")
+                if kind in stage
+            },
+        }
+        for name, stage in as_world(facts).items()
+    }
+
+
+def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """One line for each thing that is not as it was; empty when the plan still fits."""
+    moves = []
+    for stage in planned:
+        before, after = planned[stage], now.get(stage, {})
+        for key, what in (("query_id", "query id"), ("planned", "last planned batch"), ("committed", "last batch")):
+            if key in before and before[key] != after.get(key):
+                moves.append(f"{stage}: {what} was {before.get(key)}, is {after.get(key)}")
+        if (
+            "manifest" in before
+            and before["manifest"] != after.get("manifest")
+            and not any(move.startswith(f"{stage}:") for move in moves)
+        ):
+            moves.append(f"{stage}: files of the checkpoint changed ({before.get('files')} then, {after.get('files')})")
+        databases = {f"postgres {name}": table for name, table in before.get("databases", {}).items()}
+        found = {**after.get("tables", {})}
+        found |= {f"postgres {name}": table for name, table in after.get("databases", {}).items()}
+        for name, table in {**before.get("tables", {}), **databases}.items():
+            there = found.get(name, {})
+            if table.get("id") != there.get("id"):
+                moves.append(
+                    f"{name}: is another table now ({there.get('id') or 'none'}, was {table.get('id') or 'none'})"
+                )
+            elif "version" in table and table["version"] != there.get("version"):
+                moves.append(f"{name}: was at version {table.get('version')}, is at {there.get('version')}")
+    return moves

@@ -1,0 +1,262 @@
+"""From "which rows stay" to a plan: effects, losses, steps and what they mean, for the stage and all below it.
+
+stage           its rows at or above the marks go; its checkpoint is retired; it begins at the marks
+stages below    their rows that came from those go too; a keyed table gets its former readings back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused, UsageError
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.history.read_runs import read_runs
+from surestart.journal.journal import now
+from surestart.journal.next_command import plan_command
+from surestart.remedies.loss.loss import Loss, Reaching
+from surestart.remedies.loss.source_reach import find_loss, hidden_below, reaching, together
+from surestart.remedies.plan.chain import POSITION, Chain, Link
+from surestart.remedies.plan.kept import (
+    KEEP_NOTHING,
+    NOTHING,
+    PROCESSED,
+    KeptRule,
+    find_kept,
+    removed_rows,
+    summarize_kept,
+)
+from surestart.remedies.plan.other_writers import name_other_writers
+from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan.same_topic import recorded_topic, refuse_other_topic
+from surestart.remedies.plan.world import (
+    LinkFacts,
+    TableFacts,
+    as_world,
+    read_link,
+    read_table_facts,
+    refuse_append_only,
+)
+from surestart.remedies.planning.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
+from surestart.remedies.planning.plan_database import plan_database
+from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.run_steps import run_steps
+from surestart.spark.delta_table import read_columns, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+IN_PLACE = "in-place"
+
+
+def plan_in_place(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    remedy: str,
+    stage: str,
+    rule: KeptRule,
+    request: Request,
+    intro: Sequence[str] = (),
+) -> Plan:
+    """Rows that do not stay are removed from the tables as they stand; Delta's time travel keeps them for an undo."""
+    links = chain.below(stage)
+    facts = [read_link(link, spark) for link in links]
+    refuse_append_only(facts)
+    runs = read_runs(environment, spark)
+    top = links[0]
+    topic = recorded_topic(runs, top, environment)
+    refuse_other_topic(environment, top, find_kept(spark, environment, rule), topic, "Nothing was planned.")
+    found, rules, losses, starts = reaching(spark, environment, links, topic), {top.name: rule}, {}, {}
+    for one in facts:
+        name = one.link.name
+        if name != stage:
+            rules[name] = _rule_below(one, facts, rules, spark)
+        rules[name], losses[name] = _spare(found, environment, remedy, one.link, rules[name], request)
+    loss = together(list(losses.values()))
+    check_loss(loss, request, remedy, environment, stage)
+    steps, effects = _steps(spark, environment, facts, rules, losses)
+    marks = {step.stage: step.arguments["sha256"] for step in steps if step.kind == "keep"}
+    for one in facts:
+        keeps = keeps_rows(rules[one.link.name])
+        below_top = one.link.name != stage
+        starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
+    steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
+    if request.run:
+        steps += run_steps(links, environment, runs)
+        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+    return Plan(
+        remedy=remedy,
+        stage=stage,
+        method=IN_PLACE,
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=tuple(link.name for link in links),
+        world=as_world(facts),
+        steps=tuple(steps),
+        effects=tuple(effects),
+        statements=(*intro, *describe_plan(facts, runs, loss, effects), *name_other_writers(spark, facts)),
+        loss=loss.rows,
+        accepted_loss=request.accept_loss or 0,
+        undo=undo_until(facts),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+        options=request.options,
+    )
+
+
+def keeps_rows(rule: KeptRule) -> bool:
+    return rule.kind != NOTHING or bool(rule.at_least)
+
+
+def _spare(
+    found: Reaching, environment: Environment, remedy: str, link: Link, rule: KeptRule, request: Request
+) -> tuple[KeptRule, Loss]:
+    """What stays of the stage, and what is lost with the rest; what would be lost stays if that was asked for."""
+    if keeps_rows(rule):
+        _refuse_without_positions(found.spark, environment, link)
+    kept = find_kept(found.spark, environment, rule) if keeps_rows(rule) else None
+    loss = find_loss(found, link, kept)
+    if not loss.of_stage or not request.keep_lost:
+        return rule, loss
+    hidden = hidden_below(found, link, loss.marks) if loss.marks else 0
+    if hidden or not loss.marks:
+        why = f"{hidden:,} rows of its input that it has not read lie below them" if hidden else loss.why
+        raise _cannot_keep(environment, remedy, link, replace(loss, why=why), request)
+    least = {source: dict(parts) for source, parts in rule.at_least.items()}
+    for source, parts in loss.marks.items():
+        known = least.setdefault(source, {})
+        known.update({part: max(mark, known.get(part, 0)) for part, mark in parts.items()})
+    rule = replace(rule, at_least=least)
+    found.keep(link, find_kept(found.spark, environment, rule))
+    return rule, Loss(why=loss.why)
+
+
+def _refuse_without_positions(spark: SparkSession, environment: Environment, link: Link) -> None:
+    for output in link.outputs:
+        columns = read_columns(spark, output.table)
+        missing = [] if columns is None else [name for name in POSITION if name not in columns]
+        if missing:
+            raise Refused(
+                f"{output.table.name} has no column {', '.join(missing)}",
+                meaning="Which of its rows are to be read again cannot be told. Nothing was planned.",
+                next=plan_command(environment, "reset", link.name) + "  # all of it, from the beginning",
+                code="TableWithoutPositions",
+            )
+
+
+def _rule_below(
+    one: LinkFacts, facts: Sequence[LinkFacts], rules: Mapping[str, KeptRule], spark: SparkSession
+) -> KeptRule:
+    """What stays in a stage below: no more than what stays above it, and no more than it has completely processed."""
+    link = one.link
+    above = rules[link.upstream]
+    if not keeps_rows(above):
+        return KEEP_NOTHING
+    if link.keyed:
+        return above
+    assert link.input is not None
+    return KeptRule(
+        PROCESSED,
+        held={name: table.version for name, table in one.tables.items()},
+        given={link.input.name: _input_facts(one, facts, spark).version},
+        within=above.as_dict(),
+    )
+
+
+def _input_facts(one: LinkFacts, facts: Sequence[LinkFacts], spark: SparkSession) -> TableFacts:
+    assert one.link.input is not None
+    for other in facts:
+        if one.link.input.name in other.tables:
+            return other.tables[one.link.input.name]
+    return read_table_facts(spark, one.link.input)
+
+
+def _is_caught_up(one: LinkFacts, facts: Sequence[LinkFacts], marks: Mapping[str, str], spark: SparkSession) -> bool:
+    """The stage has committed everything that its input holds, and keeps as much of it as the stage above: after the
+    clearing there is nothing old left to read."""
+    if marks.get(one.link.name) != marks.get(one.link.upstream):
+        return False
+    if one.checkpoint.in_flight is not None or not one.checkpoint.sources:
+        return False
+    ends = [source.end for source in one.checkpoint.sources]
+    version = _input_facts(one, facts, spark).version
+    return all(isinstance(end, DeltaPosition) and not end.initial_snapshot and end.version > version for end in ends)
+
+
+def _steps(
+    spark: SparkSession,
+    environment: Environment,
+    facts: Sequence[LinkFacts],
+    rules: Mapping[str, KeptRule],
+    losses: Mapping[str, Loss],
+) -> tuple[list[Step], list[Effect]]:
+    keep, clear, retire, effects = [], [], [], []
+    for one in facts:
+        link, rule = one.link, rules[one.link.name]
+        kept, keeps, lost = find_kept(spark, environment, rule), keeps_rows(rule), losses[link.name].of_stage
+        if keeps:
+            summary = summarize_kept(kept.collect())
+            arguments: dict[str, Any] = {"rule": rule.as_dict(), **summary}
+            what = f"note what stays of {link.query}: {summary['marks']} partitions or files"
+            keep.append(Step(f"keep:{link.name}", "keep", what, link.name, arguments))
+        for name, table in one.tables.items():
+            rows, in_files, in_bytes = _count_going(spark, table, kept if keeps else None)
+            effects.append(Effect(name, "remove rows", rows, in_files, in_bytes))
+            what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
+            arguments = {"table": name, "version": table.version, "keeps": keeps, "lost": lost}
+            clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
+        for sink in link.databases:
+            effect, step = plan_database(link, sink, kept if keeps else None)
+            effects.append(effect)
+            clear.append(replace(step, arguments={**step.arguments, "lost": lost}))
+        files, size = len(one.manifest.files), one.manifest.size
+        effects.append(Effect(link.checkpoint, "move aside", None, files, size))
+        retire.append(
+            Step(
+                f"retire:{link.name}",
+                "retire",
+                f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes",
+                link.name,
+                {"manifest": one.manifest.digest},
+            )
+        )
+    # From the last table to the first: a key's former reading is fetched from the table above it.
+    return [*keep, *reversed(clear), *reversed(retire)], effects
+
+
+def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None) -> tuple[int | None, int, int]:
+    """Rows that go, and the files that they lie in with their bytes: removed, or written again without them."""
+    from pyspark.sql import functions as F
+
+    if not table.exists:
+        return 0, 0, 0
+    if kept is None:
+        return table.rows, table.files, table.size
+    place = F.col("_metadata.file_path").alias("file"), F.col("_metadata.file_size").alias("size")
+    rows = read_table(spark, table.table).select("source", "partition", "offset", *place)
+    by_file = removed_rows(rows, kept).groupBy("file").agg(F.count("*").alias("rows"), F.max("size").alias("size"))
+    rows_of, files, size = by_file.agg(F.sum("rows"), F.count("*"), F.sum("size")).collect()[0]
+    return int(rows_of or 0), int(files), int(size or 0)
+
+
+def batches_of(one: LinkFacts) -> str:
+    """For a line about a checkpoint; "" for one that has committed none."""
+    newest = one.checkpoint.latest_committed
+    return "" if newest is None else f"{newest + 1:,} batch{'es' if newest else ''}, "
+
+
+def _start_line(links: Sequence[Link]) -> str:
+    return f"write down where {', '.join(link.query for link in links)} begin"
+
+
+def _cannot_keep(environment: Environment, remedy: str, link: Link, loss: Loss, request: Request) -> UsageError:
+    options = f"{without_keep_lost(request.options)} --accept-loss {loss.rows}".strip()
+    return UsageError(
+        f"--keep-lost: which rows of {link.query} to keep cannot be said by position: {loss.why}",
+        meaning="Nothing was planned.",
+        next=plan_command(environment, remedy, link.name, options) + "  # if nobody needs them",
+        code="CannotKeepLost",
+    )

@@ -1,0 +1,230 @@
+"""backfill: a hole in a stage's output is filled by a bounded job under its own identity, while the stream goes on.
+
+    gaps that the certificate finds ── narrowed by --range or by time ──> ranges of positions to write
+
+Only rows that the stage has passed and that are missing in its output are written: what it has not read yet, it will
+bring itself. The stages below read the new rows like any others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import CannotTell, Refused, UsageError
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.history.describe_run import named
+from surestart.history.read_runs import read_runs
+from surestart.journal.journal import now
+from surestart.remedies.count.certificate import certify
+from surestart.remedies.count.counts import Gap
+from surestart.remedies.plan.backfill_sinks import refuse_unknown_sinks
+from surestart.remedies.plan.chain import Chain, Link
+from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan.ranges import Range, inside, joined, read_rows
+from surestart.remedies.plan.unread_begin import refuse_unread_begin
+from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.run_steps import run_steps
+from surestart.spark.delta_table import read_columns, read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TIME = "source_time"
+_RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
+
+
+_OF_KEYS = (
+    "One row is kept per key: a row of these ranges is written where its key has none, an older one, or other values. "
+    "Rows that came from nowhere are not removed."
+)
+
+
+@dataclass(frozen=True)
+class Between:
+    """When the rows arrived at their source, in milliseconds; from `first`, before `last`."""
+
+    first: int | None = None
+    last: int | None = None
+
+
+def read_ranges(texts: Sequence[str]) -> tuple[Range, ...]:
+    found = []
+    for text in texts:
+        match = _RANGE.fullmatch(text)
+        if match is None or int(match["first"]) > int(match["last"]):
+            raise UsageError(
+                f"--range {text!r} is not SOURCE:PARTITION:FIRST-LAST",
+                meaning="Which rows are meant is not clear. Nothing was planned.",
+                next="surestart plan backfill raw-ingest --range sensor:0:1200-1299 -o plan.json",
+            )
+        found.append(Range(match["source"], int(match["partition"]), int(match["first"]), int(match["last"])))
+    return tuple(found)
+
+
+def plan_backfill(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    ranges: Sequence[Range],
+    between: Between,
+    request: Request,
+) -> Plan:
+    link = chain.link(stage)
+    refuse_unknown_sinks(link, environment)
+    refuse_unread_begin(spark, environment, chain, stage)
+    # This stage alone: counting the others would take their time and change nothing.
+    counts = certify(spark, environment, Chain((link,))).stages
+    # A database is told only while no batch is in flight; the Delta table beside it is told also then.
+    untold = [one for one in counts if one.cannot_tell]
+    if counts[0].cannot_tell:
+        why = counts[0].problem or f"of {counts[0].counts.undecided:,} nobody knows whether the stage has passed them"
+        raise CannotTell(
+            f"what {link.query} lacks cannot be told: {why}",
+            meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
+            next=f"surestart verify {named(environment)}",
+            code="GapsUnknown",
+        )
+    wanted = joined(narrow([gap for one in counts for gap in one.gaps], ranges))
+    if between != Between():
+        wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
+    _refuse_doubling(spark, environment, chain, stage, wanted)
+    rows = sum(one.last - one.first + 1 for one in wanted)
+    complete = all(one.gaps_complete for one in counts)
+    action = "merge rows" if link.keyed else "add rows"
+    more = "" if complete else f" These are the newest {len(counts[0].gaps)} gaps; there are more: plan again."
+    statements = [
+        f"{len(wanted)} ranges, at most {rows:,} rows, that {link.query} has passed and its output has not."
+        if wanted
+        else f"Nothing is missing in the output of {link.query} there.",
+        *(
+            [f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}"]
+            if wanted
+            else []
+        ),
+        *([_OF_KEYS] if link.keyed and wanted else []),
+        *(
+            f"What {' and '.join(one.outputs)} lacks cannot be told now ({one.problem or 'a batch is in flight'}): "
+            "it gets the rows of these ranges, and no others."
+            for one in untold
+        ),
+    ]
+    steps = [
+        Step(
+            f"backfill:{stage}",
+            "backfill",
+            f"write {rows:,} missing rows of {len(wanted)} ranges",
+            stage,
+            {"ranges": [[one.source, one.partition, one.first, one.last] for one in wanted]},
+        )
+    ]
+    below = chain.below(stage)[1:]
+    if request.run:
+        steps += run_steps(below, environment, read_runs(environment, spark))
+        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+    return Plan(
+        remedy="backfill",
+        stage=stage,
+        method="append",
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=(stage,),
+        # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
+        world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
+        steps=tuple(steps) if wanted else (),
+        effects=tuple(Effect(name, action, rows if wanted else 0) for name in _targets(link)),
+        statements=tuple(statements),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+        options=request.options,
+    )
+
+
+def _refuse_doubling(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, wanted: Sequence[Range]
+) -> None:
+    """Rows that somebody removed from this output alone: a stage below that appends has passed them on, and would do so
+    again."""
+    for link in chain.below(stage)[1:]:
+        if link.keyed or link.upstream != stage or not wanted:
+            continue
+        tables = [output.table for output in link.outputs if read_columns(spark, output.table) is not None]
+        there = sum(inside(spark, read_table(spark, table), wanted).count() for table in tables)
+        if there:
+            raise Refused(
+                f"{there:,} of the rows that {stage} lacks are in the output of {link.query}",
+                meaning=f"They were removed from the output of {stage} after {link.query} had read them. Written "
+                "again, they are new rows to it, and come twice. Nothing was planned.",
+                next=f"surestart plan reset {stage} {named(environment)} -o plan.json",
+                do_not="write them into the table yourself.",
+                code="BackfillWouldDouble",
+            )
+
+
+def _targets(link: Link) -> list[str]:
+    return [*(output.table.name for output in link.outputs), *(f"postgres {sink.target}" for sink in link.databases)]
+
+
+def narrow(gaps: Sequence[Gap], ranges: Sequence[Range]) -> list[Range]:
+    """What is missing and was named; all that is missing where nothing was named."""
+    if not ranges:
+        return [Range(gap.source, gap.partition, gap.first, gap.last) for gap in gaps]
+    found = []
+    for gap in gaps:
+        for one in ranges:
+            first, last = max(gap.first, one.first), min(gap.last, one.last)
+            if (gap.source, gap.partition) == (one.source, one.partition) and first <= last:
+                found.append(Range(gap.source, gap.partition, first, last))
+    return found
+
+
+def _of_that_time(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    wanted: Sequence[Range],
+    between: Between,
+) -> list[Range]:
+    from pyspark.sql import functions as F
+
+    rows = _timed(spark, environment, chain, stage, wanted)
+    if rows is None:
+        raise UsageError(
+            f"the rows that {stage} reads have no time of arrival",
+            meaning="A range of time cannot be looked up. Nothing was planned.",
+            next=f"surestart plan backfill {stage} --range SOURCE:PARTITION:FIRST-LAST -o plan.json",
+        )
+    moment = F.unix_millis("source_time")
+    if between.first is not None:
+        rows = rows.where(moment >= between.first)
+    if between.last is not None:
+        rows = rows.where(moment < between.last)
+    positions = sorted(tuple(row) for row in rows.select("source", "partition", "offset").collect())
+    found: list[Range] = []
+    for source, partition, offset in positions:
+        if found and (found[-1].source, found[-1].partition, found[-1].last + 1) == (source, partition, offset):
+            found[-1] = Range(source, partition, found[-1].first, offset)
+        else:
+            found.append(Range(source, partition, offset, offset))
+    return found
+
+
+def _timed(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, wanted: Sequence[Range]
+) -> DataFrame | None:
+    """Rows with these positions and the time at which they arrived: of what the stage reads, or of the first table
+    above it that has kept the time. A row keeps its position from one table to the next."""
+    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
+    above = stage
+    while _TIME not in rows.columns:
+        above = chain.link(above).upstream
+        table = chain.link(above).input if above else None
+        if table is None or read_columns(spark, table) is None:
+            return None
+        rows = inside(spark, read_table(spark, table), wanted)
+    return rows

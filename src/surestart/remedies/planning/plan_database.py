@@ -1,0 +1,61 @@
+"""The step of a plan that clears a stage's PostgreSQL table, with what it does to how many rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from surestart.errors import Refused
+from surestart.remedies.plan.chain import EVERY_ROW, GOOD, Link
+from surestart.remedies.plan.database_facts import count_going, read_database, read_marks
+from surestart.remedies.plan.plan import Effect, Step
+from surestart.sinks.postgres.sink import PostgresSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def plan_database(link: Link, sink: PostgresSink, kept: DataFrame | None) -> tuple[Effect, Step]:
+    """kept: which rows stay, None for none. Raises Refused where it cannot be said which rows those are."""
+    if kept is not None:
+        _refuse_unknown(link, sink)
+    facts = read_database(sink)
+    rows = count_going(sink, None if kept is None else read_marks(kept)) if facts.exists else 0
+    arguments = {
+        "target": sink.target,
+        "place": sink.url.label,
+        "exists": facts.exists,
+        "keeps": kept is not None,
+        "rows": rows,
+    }
+    what = f"remove {rows:,} of {facts.rows:,} rows from PostgreSQL {sink.target} ({sink.url.label})"
+    step = Step(f"database:{sink.target}", "database", what, link.name, arguments)
+    return Effect(f"postgres {sink.target}", "remove rows", rows, None, facts.size), step
+
+
+def plan_database_swap(link: Link, sink: PostgresSink) -> tuple[Effect, Step]:
+    """It gets the rows that were filled into the stage's Delta table beside."""
+    effect, step = plan_database(link, sink, None)
+    mirror = link.mirror_of(sink)
+    assert mirror is not None
+    what = f"put the new content in the place of {step.arguments['rows']:,} rows of PostgreSQL {sink.target}"
+    arguments = {**step.arguments, "beside": mirror.table.name}
+    return replace(effect, action="replace rows"), replace(step, what=f"{what} ({sink.url.label})", arguments=arguments)
+
+
+def _refuse_unknown(link: Link, sink: PostgresSink) -> None:
+    row_by_row = any(output.role in (EVERY_ROW, GOOD) for output in link.outputs)
+    if sink.mode == "append":
+        if row_by_row:
+            return
+        why = "gets every row of a batch, and no Delta table of the stage says which rows it has"
+    else:
+        if row_by_row or link.input is not None:
+            return
+        why = "keeps one row per key, and no table keeps the readings that were replaced"
+    raise Refused(
+        f"{link.query}: PostgreSQL {sink.target} {why}",
+        meaning="Which rows have to stay there cannot be told. Nothing was planned.",
+        next=f"surestart plan reset {link.name} -o plan.json  # all of it, from the beginning",
+        code="DatabaseOnly",
+    )

@@ -1,0 +1,87 @@
+"""retire: a query that nobody needs any more. Its checkpoint is moved aside; its tables stay, or are emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.journal.journal import now
+from surestart.journal.next_command import plan_command
+from surestart.remedies.plan.chain import Chain
+from surestart.remedies.plan.other_writers import name_other_writers
+from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_append_only
+from surestart.remedies.planning.foretell import number, undo_until
+from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
+from surestart.remedies.planning.plan_database import plan_database
+from surestart.remedies.planning.request import Request
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_retire(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, clear_tables: bool, request: Request
+) -> Plan:
+    link = chain.link(stage)
+    facts = read_link(link, spark)
+    readers = [one.query for one in chain.below(stage)[1:]]
+    if clear_tables and readers:
+        raise Refused(
+            f"{', '.join(readers)} read the tables of {link.query}",
+            meaning="Emptied, they would stop those streams. Nothing was planned.",
+            next=plan_command(environment, "retire", stage) + "  # its tables stay",
+            code="TablesAreRead",
+        )
+    if clear_tables:
+        refuse_append_only([facts])
+    steps, effects = [], []
+    for name, table in facts.tables.items():
+        action = "remove rows" if clear_tables else "stays as it is"
+        effects.append(Effect(name, action, table.rows, table.files, table.size))
+        if clear_tables:
+            arguments = {"table": name, "version": table.version, "keeps": False}
+            steps.append(Step(f"clear:{name}", "clear", f"remove all rows from {name}", stage, arguments))
+    for sink in link.databases:
+        effect, step = plan_database(link, sink, None)
+        effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
+        steps += [step] if clear_tables else []
+    files, size = len(facts.manifest.files), facts.manifest.size
+    effects.append(Effect(link.checkpoint, "move aside", None, files, size))
+    what = f"move the checkpoint of {link.query} aside: {batches_of(facts)}{files} files, {size:,} bytes"
+    steps.append(Step(f"retire:{stage}", "retire", what, stage, {"manifest": facts.manifest.digest}))
+    starts = {stage: {"kept": False, "caught_up": False}}
+    steps.append(Step("start", "start", f"write down that {link.query} is retired", arguments={"starts": starts}))
+    return Plan(
+        remedy="retire",
+        stage=stage,
+        method=IN_PLACE,
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=(stage,),
+        world=as_world([facts]),
+        steps=tuple(steps),
+        effects=tuple(effects),
+        statements=(
+            f"{link.query} is not started again; take it out of its schedule and out of the pipeline.",
+            *(_emptied(spark, effects, facts) if clear_tables else ["Its tables stay as they are."]),
+        ),
+        undo=undo_until([facts]),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+        options=request.options,
+    )
+
+
+def _emptied(spark: SparkSession, effects: Sequence[Effect], facts: LinkFacts) -> list[str]:
+    gone = ", ".join(
+        f"{number(effect.rows)} rows of {effect.target}" for effect in effects if effect.action == "remove rows"
+    )
+    return [
+        f"{gone}: removed for good, whoever wrote them. No stage writes them again; the undo alone gives them back.",
+        "The tables stay as tables.",
+        *name_other_writers(spark, [facts]),
+    ]

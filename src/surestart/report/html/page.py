@@ -1,0 +1,196 @@
+"""A diagnosis as one self-contained page: no network, no font, no picture from elsewhere, readable from a mail.
+
+verdict in words > what to do next > findings, worst first
+per checkpoint: next start > batches > sources > state > sinks against commits > pinned settings > raw JSON
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from surestart.errors import UsageError
+from surestart.report.html.chart import patterns
+from surestart.report.html.checkpoint import checkpoint_sections, summary_list
+from surestart.report.html.document import document
+from surestart.report.html.findings import command, findings_section
+from surestart.report.html.limits import BUDGET, TIERS, Limits
+from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.report import CheckpointReport
+from surestart.report.html.table import table
+from surestart.report.html.words import KINDS, VERDICTS, icon, word
+from surestart.report.progress_history import BatchFacts, of_query
+from surestart.verdict.inspection import Inspection
+from surestart.words.finding import Finding, Verdict, verdict_of
+from surestart.words.time_text import time_text
+
+
+@dataclass(frozen=True)
+class Page:
+    """title: what the page is about. next: the command to run next, '' for none. all_with: lists what does not fit."""
+
+    title: str
+    reports: tuple[CheckpointReport, ...]
+    asked_at: int
+    next: str = ""
+    all_with: str = "surestart inspect --json"
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(finding for _, finding in self.findings)
+
+    @property
+    def findings(self) -> tuple[tuple[str, Finding], ...]:
+        several = len(self.reports) > 1
+        return tuple(
+            (report.name if several else "", finding)
+            for report in self.reports
+            for finding in report.inspection.findings
+        )
+
+
+def render(
+    inspection: Inspection, *, name: str = "", progress: Sequence[BatchFacts] = (), asked_at: int | None = None
+) -> str:
+    """The page of one checkpoint."""
+    folder = inspection.checkpoint.location.rstrip("/").rpartition("/")[2]
+    report = CheckpointReport(
+        name or folder,
+        inspection,
+        sinks=inspection.sink_evidence,
+        progress=of_query(progress, inspection.checkpoint.query_id),
+    )
+    return render_page(Page(f"Checkpoint {report.name}", (report,), _now(asked_at), _next(inspection.findings)))
+
+
+def render_page(page: Page) -> str:
+    """The page, below the budget whatever the checkpoint holds: what does not fit is left out and said to be."""
+    for limits in TIERS:
+        html = _document(page, limits)
+        if len(html.encode()) <= BUDGET:
+            return html
+    return html
+
+
+def write_page(path: str, html: str) -> None:
+    """The page is at that path, whole; an older one there was replaced."""
+    try:
+        Path(path).write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the page cannot be written to {path}: {error.strerror}",
+            meaning="The checkpoint was read, and nothing was changed.",
+            next="surestart inspect PATH --html /tmp/page.html   # a folder that exists and may be written to",
+        ) from error
+
+
+def _now(asked_at: int | None) -> int:
+    return int(time.time() * 1000) if asked_at is None else asked_at
+
+
+def _next(findings: Sequence[Finding]) -> str:
+    """The worst finding's command; findings come worst first."""
+    return next((finding.next for finding in findings if finding.severity.value != "info"), "")
+
+
+def _document(page: Page, limits: Limits) -> str:
+    return document(
+        f"{page.verdict.value.upper()}: {page.title}",
+        join(text(page.title, 200), " · asked ", time_text(page.asked_at)),
+        _main(page, limits),
+        skip="Skip to the verdict",
+        footer="Written by surestart. Nothing was changed by looking. Times are UTC.",
+        patterns=patterns(),
+    )
+
+
+def _main(page: Page, limits: Limits) -> Markup:
+    verdict = page.verdict
+    kind = KINDS[verdict.value]
+    parts: list[Child] = [
+        tag(
+            "section",
+            {"class": f"verdict {kind}", "aria-labelledby": "verdict"},
+            tag("h1", {"id": "verdict"}, icon(kind), VERDICTS[verdict]),
+            _sentence(page, limits),
+            join(tag("p", {"class": "next"}, "Next"), command(page.next)) if page.next else None,
+        ),
+    ]
+    parts.append(_stages(page, limits) if len(page.reports) > 1 else summary_list(page.reports[0], limits))
+    parts += [_contents(page), findings_section(page.findings, limits, page.all_with)]
+    for index, report in enumerate(page.reports):
+        parts.append(_report(report, index, len(page.reports) > 1, limits))
+    return join(parts)
+
+
+def _sentence(page: Page, limits: Limits) -> Markup:
+    if len(page.reports) != 1:
+        counts: dict[str, int] = {}
+        for report in page.reports:
+            counts[report.inspection.verdict.value] = counts.get(report.inspection.verdict.value, 0) + 1
+        said = ", ".join(f"{count} {name}" for name, count in counts.items())
+        return tag("p", None, f"{len(page.reports)} stages: {said}.")
+    inspection = page.reports[0].inspection
+    start = f"Spark {inspection.start.spark} {inspection.start.sentence}."
+    if not inspection.sinks:
+        return tag("p", None, text(start, limits.text), " The sink was not asked.")
+    sinks = "; ".join(f"{answer.sink.target} {answer.detail}" for answer in inspection.sinks)
+    lead = (
+        f" The sink {inspection.acceptance.value}: " if inspection.acceptance.value != "cannot tell" else " The sink: "
+    )
+    return tag("p", None, text(start, limits.text), lead, text(sinks, limits.text))
+
+
+def _stages(page: Page, limits: Limits) -> Markup:
+    rows: list[list[Child]] = []
+    for index, report in enumerate(page.reports):
+        inspection = report.inspection
+        sinks = "; ".join(f"{answer.acceptance.value}: {answer.detail}" for answer in inspection.sinks) or "not asked"
+        rows.append(
+            [
+                tag("a", {"href": f"#stage-{index}"}, report.name),
+                word(inspection.verdict.value),
+                f"Spark {inspection.start.spark} {inspection.start.sentence}",
+                sinks,
+            ]
+        )
+    return table(
+        "Stages, in the order in which rows pass them",
+        ["Stage", "Verdict", "Next start", "Sinks"],
+        rows,
+        table_id="stages",
+        limit=limits.rows,
+        text_limit=limits.text,
+    )
+
+
+def _contents(page: Page) -> Markup:
+    links = [("#findings", "Findings")]
+    if len(page.reports) > 1:
+        links += [(f"#stage-{index}", report.name) for index, report in enumerate(page.reports)]
+    else:
+        links += [(f"#s0-{name}", title) for name, title, _ in checkpoint_sections(page.reports[0])]
+    items = [tag("li", None, tag("a", {"href": href}, text(title, 60))) for href, title in links]
+    return tag("nav", {"aria-label": "On this page"}, tag("ul", None, items))
+
+
+def _report(report: CheckpointReport, index: int, several: bool, limits: Limits) -> Markup:
+    prefix, level = f"s{index}-", 3 if several else 2
+    parts: list[Child] = []
+    if several:
+        inspection = report.inspection
+        parts += [
+            tag("h2", {"id": f"stage-{index}"}, text(report.name, 80), " ", word(inspection.verdict.value)),
+            summary_list(report, limits),
+        ]
+    for name, title, build in checkpoint_sections(report):
+        own = f"{prefix}{name}"
+        heading = tag(f"h{level}", {"id": f"{own}-title"}, title)
+        parts.append(
+            tag(
+                "section", {"id": own, "aria-labelledby": f"{own}-title"}, heading, build(report, prefix, level, limits)
+            )
+        )
+    return join(parts)

@@ -1,0 +1,133 @@
+"""Whether a stage may start: the doctor's diagnosis with the stage's own declaration, and what the history adds to it.
+
+unsafe                          Refused
+cannot tell, not accepted       CannotTell, with the code to accept
+otherwise                       the record, with the codes that had to be accepted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import CannotTell, Refused
+from surestart.history.checkpoint_place import checkpoint_place
+from surestart.history.read_runs import read_deciding_runs
+from surestart.history.run_record import RunRecord
+from surestart.journal.journal import read_journals
+from surestart.runs.history_findings import find_history
+from surestart.runs.identities import read_topic_id
+from surestart.spark.session import spark_version
+from surestart.stage import Stage
+from surestart.verdict.ask_stages import ask_stage
+from surestart.verdict.diagnose import Diagnosis
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def read_history_or_tell(environment: Environment, spark: SparkSession, commands: Commands) -> tuple[RunRecord, ...]:
+    place = checkpoint_place(environment.checkpoint(commands.stage))
+    try:
+        return read_deciding_runs(environment, spark, environment.query_name(commands.stage), place)
+    except CannotTell as problem:
+        raise CannotTell(
+            f"{commands.stage} is not started: {problem.what}",
+            meaning=f"{problem.meaning} Without the history a deleted or swapped checkpoint looks like a first start.",
+            next=problem.next,
+            do_not="delete the history to get past this.",
+            code=problem.code,
+        ) from problem
+
+
+def judge_start(
+    spark: SparkSession | None,
+    environment: Environment,
+    stage: Stage,
+    record: RunRecord,
+    runs: Sequence[RunRecord],
+    commands: Commands,
+) -> tuple[Diagnosis, tuple[Finding, ...]]:
+    """The doctor's diagnosis with this stage's declaration and history, and what the history alone says."""
+    from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session
+
+    declaration = stage.declare(environment)
+    unnamed_sinks = [sink for sink in declaration.sinks if not sink.path]
+    own = [run for run in runs if (run.query, run.environment) == (record.query, record.environment)]
+    registered = [run for run in own if run.last_batch is not None]
+    diagnosis = ask_stage(
+        environment,
+        stage,
+        spark=spark_version(spark) if spark is not None else "",
+        sinks=read_sinks_by_session(spark, unnamed_sinks) if spark is not None else None,
+        ask_delta=partial(read_source_by_session, spark) if spark is not None else None,
+        history=[run.as_dict() for run in registered],
+        recorded_topic_id=read_topic_id(own, declaration),
+        options=commands.options,
+        remedies=read_journals(environment, spark),
+    )
+    found = find_history(
+        declaration,
+        environment.name,
+        record.place,
+        diagnosis.evidence.checkpoint,
+        diagnosis.evidence.sinks,
+        runs,
+        commands,
+        in_one_folder=environment.in_one_folder,
+    )
+    return diagnosis, found
+
+
+def refuse_or_accept(
+    judged: tuple[Diagnosis, tuple[Finding, ...]],
+    record: RunRecord,
+    accept: Sequence[str],
+    commands: Commands,
+) -> RunRecord:
+    """The record with the codes that had to be accepted; raises when the start is unsafe or nobody can tell."""
+    diagnosis, extra = judged
+    findings = (*extra, *diagnosis.findings)
+    unsafe = [finding for finding in findings if finding.severity is Severity.UNSAFE]
+    if unsafe:
+        first = unsafe[0]
+        raise Refused(
+            f"{record.query} is not started: {first.evidence}{_more(unsafe)}",
+            meaning=f"{first.meaning} Nothing was changed.",
+            next=first.next,
+            do_not=first.do_not,
+            code=first.code,
+        )
+    unclear = [finding for finding in findings if finding.severity is Severity.CANNOT_TELL]
+    open_questions = [finding for finding in unclear if finding.code not in accept]
+    if open_questions:
+        first = open_questions[0]
+        codes = dict.fromkeys(finding.code for finding in unclear)
+        raise CannotTell(
+            f"{record.query} is not started: {first.evidence}{_more(open_questions)}",
+            meaning=f"{first.meaning} Nothing was changed. If you have looked and know, accept it by its code; the "
+            "history keeps that.",
+            next=commands.accept(*codes),
+            do_not=first.do_not,
+            code=first.code,
+        )
+    used = tuple(dict.fromkeys([*record.accepted, *(finding.code for finding in unclear)]))
+    return replace(record, accepted=used)
+
+
+def refuse_foreign_tables(spark: SparkSession, environment: Environment, stage: Stage, diagnosis: Diagnosis) -> None:
+    """A table that is not the stage's at all is named as that, and not as rows of unknown origin."""
+    unclear = any(finding.code == "SINK_FRESH_START_UNCLEAR" for finding in diagnosis.findings)
+    delta = all(answer.sink.kind.startswith("delta") for answer in diagnosis.sinks)
+    if unclear and delta and all(held.exists and held.known for held in diagnosis.evidence.sinks.values()):
+        # Where every table exists, this compares and creates nothing.
+        stage.sink.prepare(spark, environment)
+
+
+def _more(findings: Sequence[Finding]) -> str:
+    return f" (and {len(findings) - 1} more: {', '.join(one.code for one in findings[1:])})" if findings[1:] else ""

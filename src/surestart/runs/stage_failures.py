@@ -1,0 +1,105 @@
+"""Why a stage did not start, or stopped: Spark's errors and those of our own inside a batch, each in four parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surestart.errors import Refused, SurestartError
+from surestart.history.describe_run import named
+from surestart.stage import BatchContext
+from surestart.typed import surestart
+from surestart.words.spark_errors import condition_of
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+
+
+class StageFailed(SurestartError):
+    """The query ended with an error; the batch it was in is planned and not committed, and will be replayed."""
+
+    exit_code = 5
+
+
+def active_already(context: BatchContext) -> Refused:
+    return Refused(
+        f"{context.query} runs already in this Spark application, in another session or left behind by a driver that "
+        "has gone",
+        meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
+        "left as it is, and no second one was started.",
+        next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",
+        do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
+        code="QUERY_ACTIVE",
+    )
+
+
+def not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
+    missing = not_in_worker(context, str(problem), "No batch was planned and no row was written.")
+    if missing is not None:
+        return missing
+    first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
+    name = condition_of(problem) or type(problem).__name__
+    return StageFailed(
+        f"stage {context.stage!r} did not start: {first.strip()[:500]}",
+        meaning="Spark refused the query before its first batch. No batch was planned and no row was written; a table "
+        "that was missing may have been made, and is empty.",
+        next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
+        do_not="delete the checkpoint, whatever the message above says.",
+        code=name,
+    )
+
+
+def not_in_worker(context: BatchContext, text: str, state: str) -> StageFailed | None:
+    """Spark Connect runs the function of a batch in a Python of its own, on the side of the server."""
+    found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if found is None:
+        return None
+    return StageFailed(
+        f"the Python that writes the batches of {context.query} has no module {found[1]!r}",
+        meaning=f"It is another one than this program's, and lacks what this one has. {state}",
+        next=surestart(
+            "run",
+            context.stage,
+            place=named(context.environment),
+            note="once the wheel is in the environment of the job or notebook, not installed by %pip in a cell",
+        ),
+        do_not="copy the sink's code into the notebook: what writes a batch has to be what the doctor knows.",
+        code="ModuleNotInWorker",
+    )
+
+
+def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFailed:
+    return StageFailed(
+        f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
+        meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
+        "copied). The batch's rows are not in the table. The query was stopped.",
+        next=f"surestart doctor {context.stage} {named(context.environment)}",
+        do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
+        code="BatchDropped",
+    )
+
+
+def failed(context: BatchContext, failure: Exception) -> SurestartError:
+    text = str(failure)
+    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
+    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
+    if ours:
+        code, what, meaning, next_step, do_not = ours.groups()
+        if next_step == "surestart doctor":
+            # It comes from inside a batch, where nobody knows the stage and its place.
+            next_step = surestart("doctor", context.stage, place=named(context.environment))
+        return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
+    missing = not_in_worker(context, text, "The batch it was in is planned, and is replayed by the next start.")
+    if missing is not None:
+        return missing
+    first = next((line for line in text.splitlines() if line.strip()), "no message")
+    name = condition.group(1) if condition else type(failure).__name__
+    return StageFailed(
+        f"stage {context.stage!r} stopped: {first.strip()[:500]}",
+        meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
+        "the stage again neither loses nor duplicates rows, if the cause is gone.",
+        next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
+        do_not="delete the checkpoint, whatever the message above says.",
+        code=name,
+    )

@@ -1,0 +1,69 @@
+"""A MERGE whose pair and note follow it, in an append of no rows: for compute whose sessions take no such settings.
+
+    MERGE (no pair, no note)   ── kill ──>   the batch is in flight, its replay merges it once more: nothing changes
+    append of no rows: pair (query id, batch id), note, the version of the MERGE and the rows that it was given
+                               ── kill ──>   the pair is known: the replay is skipped
+
+A MERGE by a total order gives the same table however often it comes. So the pair is not needed for the rows; it says
+which batch the table holds, to the gate, the doctor and the history. docs/decisions/0110-a-merge-then-its-pair.md
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.environment import Table
+from surestart.facts.delta.batch_commits import read_new_steps, read_newest, read_steps, rows_of
+from surestart.sinks.delta.identity import commit_note
+from surestart.sinks.delta.skipped_batch import SkippedBatch
+from surestart.sinks.delta.transaction import append_pair
+from surestart.sinks.delta.whole_batch import BatchShort, refuse_empty_looks
+from surestart.stage import BatchContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Pair:
+    """of_stream: whether the batch is one of the stage's own, and not a repair's."""
+
+    context: BatchContext
+    table: Table
+    query_id: str
+    batch_id: int
+    of_stream: bool = True
+
+    def is_there(self, spark: SparkSession) -> bool:
+        """Whether the table holds the batch, asked where it may: after a new batch no other can be there."""
+        known = (self.context.replayed_batch, self.context.first_new_batch)
+        if self.of_stream and self.batch_id not in known:
+            return False
+        return "" in read_steps(spark, self.table, self.query_id, self.batch_id)
+
+    def append(self, batch: DataFrame, rows: int, keys: int, since: int) -> None:
+        """The pair is in the table, behind the MERGE that came after version `since`. keys: those of the batch, each of
+        which the MERGE was to be given. Raises, without the pair, when it was given fewer."""
+        spark = batch.sparkSession
+        version, context = self._read_merge(batch, rows, keys, since), self.context
+        merged = {"merged_rows": keys} if version is None else {"merged_rows": keys, "merged": version}
+        note = commit_note(context.query, self.query_id, self.batch_id, context.stage, merged=merged)
+        append_pair(spark, self.table, self.query_id, self.batch_id, note)
+        asked = self.of_stream and self.batch_id == context.first_new_batch
+        # Delta says nothing of a pair that it drops: then the table is ahead of the checkpoint.
+        if asked and "" not in read_new_steps(spark, self.table, self.query_id, self.batch_id, since):
+            raise SkippedBatch(context.query, self.batch_id, self.table.label)
+
+    def _read_merge(self, batch: DataFrame, rows: int, keys: int, since: int) -> int | None:
+        """The version of the MERGE; None where it made none, or another one came in between."""
+        newest = read_newest(batch.sparkSession, self.table)
+        merges = [one for one in newest if one.version > since and one.operation == "MERGE" and one.mark is None]
+        given = [number for one in merges if (number := rows_of(one)) is not None]
+        if not given:
+            # A MERGE that changes nothing need not make a commit.
+            refuse_empty_looks(self.context, batch, self.batch_id, rows, self.table.label)
+        elif max(given) < keys:
+            # More than that is no fault: a part of it that Spark ran again is counted twice.
+            raise BatchShort(self.context.query, self.batch_id, max(given), keys, self.table.label)
+        return merges[0].version if len(merges) == 1 else None

@@ -1,0 +1,175 @@
+"""A PostgreSQL table as a stage's sink, exactly once; also as a second sink behind Delta.
+
+    PostgresSink(DatabaseUrl(variable="SURESTART_POSTGRES_URL"), "sensor_gold",
+                 mode="upsert", keys=("sensor_id",), order=("topic", "partition", "offset"))
+
+    mode="append"   every row of every batch is a row of the table
+    mode="upsert"   one row per key, the newest by the `order` columns; a replayed or late batch puts nothing old back
+
+docs/postgres.md says what is guaranteed, what the database user may do and what is not promised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment
+from surestart.errors import SurestartError, UsageError
+from surestart.facts.postgres.connection import driver, name, open_connection
+from surestart.facts.postgres.errors import explained
+from surestart.facts.postgres.ledger import create_ledger
+from surestart.facts.postgres.target import check_upsert, find_target, name_list
+from surestart.facts.postgres.types import staged_columns
+from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl, Secret
+from surestart.failpoints import reach
+from surestart.sinks.delta.same_identity import read_identity, refuse_replaced, same_identity
+from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
+from surestart.sinks.postgres.copy import Loaded, Staging, load_from_driver, load_from_executors
+from surestart.stage import BatchContext
+from surestart.typed import in_the_code
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+MODES = ("append", "upsert")
+LOADERS = ("executors", "driver")
+GAPS = ("refuse", "allow")
+DEFAULT_URL = DatabaseUrl(variable=DEFAULT_VARIABLE)
+
+
+@dataclass(frozen=True)
+class PostgresSink:
+    """target     "table" or "schema.table"
+    keys, order   for upsert: what identifies a row, and what makes one newer; together the order must be total
+    columns       (name, SQL type) of the target, to create it when it is missing; empty: it has to be there
+    load          executors, or driver where executors may not open connections (serverless): the batch has to fit there
+    connections   at most so many tasks load at once; 0: as many as Spark runs
+    step          keeps a second sink of the same query into the same table apart
+    gaps          refuse a batch when an earlier one of this query is missing in the database, or allow it
+    told_by       the options by which a command knows of this sink, such as --set postgres_url=env:GOLD_URL
+    """
+
+    url: DatabaseUrl = DEFAULT_URL
+    target: str = "sensor_gold"
+    mode: str = "append"
+    keys: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str], ...] = ()
+    load: str = "executors"
+    connections: int = 0
+    step: str = ""
+    gaps: str = "refuse"
+    told_by: str = ""
+
+    def __post_init__(self) -> None:
+        for what, value, allowed in (
+            ("mode", self.mode, MODES),
+            ("load", self.load, LOADERS),
+            ("gaps", self.gaps, GAPS),
+        ):
+            if value not in allowed:
+                raise _misused(f"{what}={value!r} is not one of {', '.join(allowed)}")
+        if self.mode == "upsert" and not (self.keys and self.order):
+            raise _misused("mode='upsert' needs keys and order")
+        if self.mode == "append" and (self.keys or self.order):
+            raise _misused("mode='append' keeps every row, so keys and order have no meaning")
+        parts = self.target.split(".")
+        if len(parts) > 2 or not all(parts):
+            raise _misused(f"target {self.target!r} is neither 'table' nor 'schema.table'")
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        """Target and ledger exist and fit the mode. Creates the ledger, and the target if `columns` are given."""
+        psycopg = driver()
+        url = self.url.read()
+        failure: SurestartError
+        try:
+            with open_connection(url, "surestart prepare") as connection:
+                if self.columns:
+                    primary = f", PRIMARY KEY ({name_list(self.keys)})" if self.keys else ""
+                    columns = ", ".join(f"{name(column)} {kind}" for column, kind in self.columns)
+                    connection.execute(
+                        f"CREATE TABLE IF NOT EXISTS {name(*self.target.split('.'))} ({columns}{primary})"
+                    )
+                target = find_target(connection, self.target)
+                if self.mode == "upsert":
+                    check_upsert(target, self.keys, self.order, target.names, url)
+                create_ledger(connection, target.schema)
+                return
+        except psycopg.Error as error:
+            failure = explained(error, url, f"preparing {self.target}")
+        raise failure
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        return writer.foreachBatch(self.batch_writer(context)).start()
+
+    def batch_writer(self, context: BatchContext) -> PostgresBatch:
+        return postgres_batch_writer(self, context)
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        return (SinkDeclaration("postgres", self.target, path=self.url.label, step=self.step, keys=self.keys),)
+
+
+def postgres_batch_writer(sink: PostgresSink, context: BatchContext) -> PostgresBatch:
+    """The function of one batch, for foreachBatch or as one part of another function of a batch. Reads the URL now: on
+    Spark Connect the function runs where this process' environment and secrets are not."""
+    from surestart.history.describe_run import options_of
+    from surestart.words.next_commands import Commands
+
+    options = " ".join(part for part in (options_of(context.environment), sink.told_by) if part)
+    doctor = Commands(context.stage, context.environment.name, options).doctor()
+    return PostgresBatch(sink, context, sink.url.read(), doctor)
+
+
+@dataclass(frozen=True)
+class PostgresBatch:
+    sink: PostgresSink
+    context: BatchContext
+    url: Secret
+    doctor: str
+
+    def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
+        self.write(batch_df, batch_id)
+        reach("postgres.before_spark_commit")
+
+    def write(self, batch_df: DataFrame, batch_id: int) -> BatchWritten:
+        sink, context, spark = self.sink, self.context, batch_df.sparkSession
+        query_id = read_identity(context, spark)
+        plan = BatchWrite(
+            url=self.url,
+            target=sink.target,
+            mode=sink.mode,
+            columns=staged_columns(batch_df),
+            query_id=query_id,
+            batch_id=batch_id,
+            replayed=batch_id == context.replayed_batch,
+            keys=sink.keys,
+            order=sink.order,
+            step=sink.step,
+            gaps=sink.gaps,
+            query=context.query,
+            stage=context.stage,
+            checkpoint=context.checkpoint,
+            doctor=self.doctor,
+        )
+
+        def load(staging: Staging) -> tuple[Loaded, ...]:
+            if sink.load == "driver":
+                return load_from_driver(batch_df, self.url, staging)
+            rows = batch_df.coalesce(sink.connections) if sink.connections else batch_df
+            return load_from_executors(rows, self.url, staging)
+
+        with same_identity(context, spark, query_id, batch_id):
+            return write_batch(plan, load, lambda: refuse_replaced(context, query_id, query_id, batch_id))
+
+
+def _misused(what: str) -> UsageError:
+    return UsageError(
+        what,
+        meaning="The sink would not do what its author meant, so it is refused before anything runs.",
+        next=in_the_code("correct the PostgresSink; docs/postgres.md lists its fields"),
+        code="PostgresSinkMisused",
+    )

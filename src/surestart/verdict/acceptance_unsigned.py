@@ -1,0 +1,200 @@
+"""A function of the user's own that writes without the pair (query id, batch id), judged by when its commits fell.
+
+    constant id    Delta compares its number with the batch, whatever checkpoint that is of: T and B as for a query id
+    no id at all   each batch before made one commit in its time; the newest:
+                     in flight, none since it was planned       not written: the replay writes it once
+                     in flight, one as before                   written: an append doubles, a MERGE by key does not
+                     at rest, one as before                     accepted
+                     at rest, more, or none                     cannot tell: rewound, put back, or another writer
+
+What cannot be told is settled by saying that the MERGE has keys, or the constant id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from surestart.facts.delta.merge_keys import merge_keys, only_inserts
+from surestart.facts.delta.taken_out import taken_out
+from surestart.facts.evidence.sink_evidence import is_query_id
+from surestart.verdict import acceptance_findings as say
+from surestart.verdict import writer_findings as writers
+from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
+from surestart.verdict.acceptance_identity import was_made_anew
+from surestart.verdict.batch_times import Trace, batches_by_time, is_unsigned, trace_unsigned
+from surestart.verdict.lost_output import find_lost_output
+from surestart.words.finding import Acceptance, Severity
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the table shows that this checkpoint's batches are written. Neither: it shows nothing of them."""
+
+    constant: str = ""
+    unsigned: bool = False
+
+
+def way_of_writing(case: Case) -> Way:
+    evidence = case.evidence
+    streaming = {commit.query_id for commit in evidence.commits if commit.query_id}
+    for app_id in evidence.transactions:
+        # An id of a query is a former self's, for acceptance_identity to judge.
+        if app_id in streaming or is_query_id(app_id.partition(":")[0]):
+            continue
+        fits, differs = batches_by_time(case.next, evidence.commits, app_id)
+        if fits > differs:
+            return Way(constant=app_id)
+    trace = trace_unsigned(case.next, evidence.commits)
+    if any(span.count for span in trace.spans):
+        return Way(unsigned=True)
+    # Older commits of nobody are a sign only where no time tells.
+    return Way(unsigned=not trace.spans and any(is_unsigned(commit) for commit in evidence.commits))
+
+
+def judge_constant(case: Case, name: str = "") -> SinkAcceptance:
+    """A fixed application id outlives the checkpoint. name "": the declaration does not say which one it is."""
+    batch, sink = case.next.batch, case.sink
+    found = {
+        app_id: transaction.version
+        for app_id, transaction in case.evidence.transactions.items()
+        if (app_id == name if name else not is_query_id(app_id.partition(":")[0]))
+    }
+    highest = max(found.values(), default=None)
+    if highest is None:
+        if batch == 0:
+            return case.answer(Acceptance.ACCEPTS, "knows no batch of the constant id")
+        finding = say.constant_unknown(sink, batch, case.commands)
+        return case.answer(Acceptance.CANNOT_TELL, "no constant identity is known to it", finding)
+    name = next(app_id for app_id, version in found.items() if version == highest)
+    if highest > batch or (highest == batch and not case.next.replayed):
+        finding = say.constant_skips(sink, name, highest, batch, case.commands)
+        return case.answer(
+            Acceptance.SKIPS,
+            f"holds batch {highest} under the constant {name!r}: drops {batches_text(batch, highest)}",
+            finding,
+            table_batch=highest,
+        )
+    lost = find_lost_output(sink, case.evidence, name, case.commands)
+    if highest == batch:
+        if any(finding.severity is Severity.UNSAFE for finding in lost):
+            return case.answer(Acceptance.SKIPS, f"drops batch {batch}, whose rows were taken out again", *lost)
+        return case.answer(
+            Acceptance.ACCEPTS,
+            f"has batch {batch} already under the constant {name!r}: its replay is recognised",
+            *lost,
+            table_batch=highest,
+            replay_recognised=True,
+        )
+    if case.next.gap(highest):
+        finding = say.behind(sink, highest, batch, case.commands)
+        missing = batches_text(highest + 1, batch - 1)
+        return case.answer(Acceptance.ACCEPTS, f"{missing} is in neither place", finding, *lost, table_batch=highest)
+    return case.answer(
+        Acceptance.ACCEPTS, f"holds batches up to {highest} under {name!r}, next is {batch}", *lost, table_batch=highest
+    )
+
+
+def judge_unsigned(case: Case) -> SinkAcceptance:
+    """Batches were planned; the table's commits do not say whose they are."""
+    sink, evidence = case.sink, case.evidence
+    latest = evidence.commits[-1].version if evidence.commits else -1
+    if not evidence.sees_newest or (evidence.latest_version is not None and latest < evidence.latest_version):
+        finding = say.incomplete(sink, evidence, case.commands)
+        return case.answer(Acceptance.CANNOT_TELL, "newer commits may stand elsewhere", finding)
+    trace = trace_unsigned(case.next, evidence.commits)
+    # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
+    owned = {version: batch for version, batch in trace.owned.items() if batch < case.next.batch}
+    lost = find_lost_output(sink, evidence, "", case.commands, owned=owned)
+    if any(finding.severity is Severity.UNSAFE for finding in lost):
+        return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches again", *lost)
+    answer = _judge_in_flight(case, trace) if case.next.replayed else _judge_at_rest(case, trace)
+    return case.answer(answer.acceptance, answer.detail, *answer.findings, *lost)
+
+
+def _judge_in_flight(case: Case, trace: Trace) -> SinkAcceptance:
+    batch, sink, commands = case.next.batch, case.sink, case.commands
+    newest = trace.newest
+    if was_made_anew(case) and not _made_by_the_newest(trace):
+        return _made_anew(case)
+    keys = harmless_keys(case, trace)
+    if keys:
+        return case.answer(
+            Acceptance.ACCEPTS, f"merges by {', '.join(keys)}", writers.replay_merged(sink, batch, keys, commands)
+        )
+    if newest is not None and newest.count == 0 and trace.steady:
+        detail = f"was not written since batch {batch} was planned: its replay is the first write of it"
+        return case.answer(Acceptance.ACCEPTS, detail)
+    if newest is not None and newest.count and _each_overwrites(trace):
+        return case.answer(Acceptance.ACCEPTS, "is overwritten by each batch: a replay gives the same rows")
+    if any(commit.operation == "MERGE" for span in trace.spans for commit in span.commits):
+        finding = writers.merge_unclear(sink, batch, [c for span in trace.spans for c in span.commits], commands)
+        return case.answer(
+            Acceptance.CANNOT_TELL, f"may hold batch {batch}, and by which key it merges is open", finding
+        )
+    alone = not trace.others and not sink.shared
+    if newest is not None and alone and (_made_by_the_newest(trace) if batch == 0 else newest.count):
+        sure = sink.shared is False or (trace.steady and trace.newest_is_alike)
+        if sure:
+            finding = writers.replay_doubles(sink, batch, newest.commits[-1], commands)
+            return case.answer(Acceptance.DUPLICATES, f"holds batch {batch} already and cannot recognise it", finding)
+    finding = say.unrecognisable_replay(sink, batch, commands)
+    return case.answer(Acceptance.CANNOT_TELL, f"cannot tell whether it holds batch {batch} already", finding)
+
+
+def _judge_at_rest(case: Case, trace: Trace) -> SinkAcceptance:
+    batch, sink, commands = case.next.batch, case.sink, case.commands
+    newest = trace.newest
+    if was_made_anew(case):
+        return _made_anew(case)
+    if newest is None or (newest.count == 0 and not newest.idle):
+        finding = writers.unsigned_gap(sink, batch, trace, commands)
+        return case.answer(Acceptance.CANNOT_TELL, f"shows no commit of batch {batch - 1}", finding)
+    usual = trace.usual or 1
+    # What a RESTORE took out again is written once more, and once only.
+    count = newest.count - len(taken_out(case.evidence.commits) & {commit.version for commit in newest.commits})
+    if _each_overwrites(trace):
+        return case.answer(Acceptance.ACCEPTS, "is overwritten by each batch")
+    if count == 0 and newest.count:
+        finding = writers.unsigned_gap(sink, batch, trace, commands)
+        return case.answer(Acceptance.CANNOT_TELL, f"holds nothing of batch {batch - 1} any more", finding)
+    if count <= usual or harmless_keys(case, trace) or (trace.others and not case.next.rewound):
+        return case.answer(Acceptance.ACCEPTS, f"was written by batch {batch - 1} last; batch {batch} is new")
+    commits = [commit for span in trace.spans for commit in span.commits]
+    if any(commit.operation == "MERGE" for commit in commits):
+        finding = writers.merge_unclear(sink, batch, commits, commands)
+        return case.answer(Acceptance.CANNOT_TELL, f"was merged into after batch {batch - 1} as well", finding)
+    if sink.shared is False or case.next.rewound:
+        finding = writers.unsigned_more(sink, batch, count, usual, commands, sure=True)
+        return case.answer(Acceptance.DUPLICATES, f"holds batches after {batch - 1}, which come again", finding)
+    finding = writers.unsigned_more(sink, batch, count, usual, commands)
+    return case.answer(Acceptance.CANNOT_TELL, f"was written after batch {batch - 1} as well", finding)
+
+
+def harmless_keys(case: Case, trace: Trace) -> tuple[str, ...]:
+    """The keys by which rows that come again change nothing: declared, or inserted by key and never updated."""
+    if case.keyed:
+        return case.sink.keys
+    commits = [commit for span in trace.spans for commit in span.commits]
+    if case.sink.kind == "delta-merge":
+        # The kind says a MERGE by key; which key, its own condition says.
+        return merge_keys([commit for commit in commits if commit.version > 0])
+    return only_inserts(commits)
+
+
+def _each_overwrites(trace: Trace) -> bool:
+    commits = [commit for span in trace.spans for commit in span.commits if commit.version > 0]
+    return bool(commits) and all(
+        commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite" for commit in commits
+    )
+
+
+def _made_by_the_newest(trace: Trace) -> bool:
+    """The table's first commit is of the newest batch's time: nobody else has written before it."""
+    return trace.newest is not None and any(commit.version == 0 for commit in trace.newest.commits)
+
+
+def _made_anew(case: Case) -> SinkAcceptance:
+    batch = case.next.batch
+    finding = say.never_saw(case.sink, case.next.query_id, batch, case.commands, made_anew=True)
+    missing = batches_text(0, batch - 1)
+    return case.answer(Acceptance.ACCEPTS, f"was made anew since batch {batch - 1}: {missing} is not in it", finding)

@@ -1,0 +1,153 @@
+"""Diagnoses stages of an environment: what `doctor`, `status` and the start gate have in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SourceDeclaration
+from surestart.environment import Environment
+from surestart.errors import CannotTell
+from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.spark.spark_lines import DEFAULT, installed_version
+from surestart.stage import Stage
+from surestart.typed import typed
+from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
+
+if TYPE_CHECKING:
+    from surestart.facts.delta.unread_commits import Reading
+    from surestart.journal.journal import Journal
+
+
+def ask_stage(
+    environment: Environment,
+    stage: Stage,
+    *,
+    spark: str = "",
+    now: int | None = None,
+    sinks: Mapping[str, SinkEvidence] | None = None,
+    ask_delta: AskDelta | None = None,
+    history: Iterable[Mapping[str, object]] = (),
+    recorded_topic_id: str = "",
+    options: str = "",
+    remedies: Sequence[Journal] | None = None,
+) -> Diagnosis:
+    """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, remedies: the
+    journal, where a session had to read it."""
+    asked_at = now if now is not None else int(time.time() * 1000)
+    commands = Commands(stage.name, environment.name, options)
+    ledgers = read_ledgers(stage, environment)
+    unread: tuple[Finding, ...] = ()
+    journals: Sequence[Journal] = ()
+    try:
+        journals = read_remedies(environment) if remedies is None else remedies
+    except CannotTell as error:
+        unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
+
+    def kafka(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
+        from surestart.sources.kafka import KafkaSource
+        from surestart.verdict.ask_kafka import ask_kafka
+        from surestart.verdict.source_findings import not_asked
+
+        if not isinstance(stage.source, KafkaSource):
+            return (not_asked(source, commands),)
+        return ask_kafka(stage.source, source, checkpoint, commands, recorded_topic_id=recorded_topic_id, now=asked_at)
+
+    evidence = read_stage(
+        stage.declare(environment),
+        sinks={**ledgers, **(sinks or {})},
+        ask_delta=ask_delta,
+        ask_kafka=kafka,
+        history=history,
+        settled=_find_settled(environment, stage, journals),
+        reading=_find_reading(environment, stage, journals),
+    )
+    diagnosis = diagnose(
+        evidence,
+        environment=environment.name,
+        spark=spark or installed_version() or DEFAULT,
+        now=asked_at,
+        commands=commands,
+    )
+    begun = (*unread, *_find_begun(environment, stage, journals, options))
+    return diagnosis.with_findings(begun) if begun else diagnosis
+
+
+def read_remedies(environment: Environment) -> tuple[Journal, ...]:
+    """The journal of remedies; empty where it is in a catalog and no session is at hand: the answer about a begin after
+    a remedy then errs on the careful side, and the start gate has a session."""
+    if not environment.root:
+        return ()
+    from surestart.journal.journal import TABLE, read_journals
+
+    folder = Path(environment.table(TABLE).path) / "_delta_log"
+    try:
+        if "://" not in environment.root:
+            folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise CannotTell(
+            f"the journal of remedies {folder} cannot be read: {type(error).__name__}: {error.strerror or error}",
+            meaning="Whether a remedy stands half-way cannot be told.",
+            next=typed("ls", "-ld", folder),
+            code="JournalUnreadable",
+        ) from error
+    return read_journals(environment)
+
+
+def _find_begun(
+    environment: Environment, stage: Stage, journals: Sequence[Journal], options: str
+) -> tuple[Finding, ...]:
+    """A remedy that was begun and neither finished nor undone."""
+    if not journals:
+        return ()
+    from surestart.journal.half_way import beside, half_way, jobs_paused
+    from surestart.journal.journal import find_open
+
+    query = environment.query_name(stage.name)
+    found = tuple(
+        beside(journal, query, environment, options)
+        for journal in journals
+        if journal.goes_on_beside and query in journal.first.queries
+    ) + tuple(
+        jobs_paused(journal, query, environment, options)
+        for journal in journals
+        if journal.leaves_jobs_paused and query in journal.first.queries
+    )
+    journal = find_open(journals, query)
+    if journal is None:
+        return found
+    said = half_way(journal, query, environment, options)
+    return (Finding(said.code, Severity.UNSAFE, said.what, said.meaning, said.next, said.do_not), *found)
+
+
+def _find_settled(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> dict[str, int]:
+    if not journals:
+        return {}
+    from surestart.journal.journal import settled_tables
+
+    return settled_tables(environment, journals, stage.name)
+
+
+def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> Reading | None:
+    """How the runner will read the stage's input table, remedies and undos included."""
+    if not journals:
+        return None
+    from surestart.journal.reading import next_reading
+
+    return next_reading(environment, stage, journals)
+
+
+def read_ledgers(stage: Stage, environment: Environment) -> dict[str, SinkEvidence]:
+    """What the databases of a stage's Postgres sinks say, by target."""
+    if not any(sink.kind == "postgres" for sink in stage.sink.declare(environment)):
+        return {}
+    from surestart.verdict.read_ledger import read_postgres_sinks
+
+    return read_postgres_sinks(stage.sink)

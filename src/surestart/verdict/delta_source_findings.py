@@ -1,0 +1,296 @@
+"""Findings about a Delta table as a source: another table, history gone, and each unread commit that the stream will
+meet, said before the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from surestart.declaration import SourceDeclaration
+from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.facts.delta import Commit
+from surestart.facts.delta.schema_change import TAKES_COLUMNS, changed_columns
+from surestart.facts.delta.unread_commits import Reading, sort_commits
+from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, Span, first_version
+from surestart.verdict.clock import find_clock_behind
+from surestart.verdict.source_findings import source_unread
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
+from surestart.words.time_text import span_text, time_text
+
+_DAY = 86_400_000
+
+
+def find_delta_source(
+    source: SourceDeclaration,
+    span: Span,
+    evidence: DeltaSourceEvidence,
+    commands: Commands,
+    now: int,
+    reading: Reading | None = None,
+) -> tuple[Finding, ...]:
+    """Everything that stops the stream or makes it lose commits of this table. reading: as it reads at its next start,
+    where a remedy has a say in it."""
+    if evidence.problem:
+        return (source_unread(source, evidence.problem, commands),)
+    position = span.delta
+    if not evidence.exists:
+        # Before the first start nothing is bound to it: the stage before makes it.
+        severity = Severity.UNSAFE if position else Severity.INFO
+        return (
+            Finding(
+                "SOURCE_MISSING",
+                severity,
+                f"source table {source.target} is not there",
+                "It was dropped or moved, or the stage before has not run yet. The query fails at its start.",
+                "surestart status",
+                "create an empty table in its place: it has another id, and the query refuses it.",
+            ),
+        )
+    if position is not None and position.table_id != evidence.table_id:
+        return (_replaced(source, position, evidence, commands),)
+    reading = reading or Reading(source.options)
+    begin = reading.begin if position is None else first_version(position)
+    if begin is None:
+        return ()
+    opened = min(begin, span.opened) if span.opened is not None else begin
+    return tuple(_find_in_log(source, position, begin, opened, evidence, reading, commands, now))
+
+
+def _replaced(
+    source: SourceDeclaration, position: DeltaPosition, evidence: DeltaSourceEvidence, commands: Commands
+) -> Finding:
+    return Finding(
+        "SOURCE_TABLE_REPLACED",
+        Severity.UNSAFE,
+        f"the checkpoint has read table {position.table_id}, {source.target} is {evidence.table_id}",
+        "The table was dropped and made again, or replaced. The next start fails with "
+        "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE; which rows of the old table are in the new one, only their "
+        "positions tell.",
+        commands.plan("replay"),
+        "delete the checkpoint, as Delta's message says: rows that are in both tables come twice.",
+    )
+
+
+def _find_in_log(
+    source: SourceDeclaration,
+    position: DeltaPosition | None,
+    first: int,
+    opened: int,
+    evidence: DeltaSourceEvidence,
+    reading: Reading,
+    commands: Commands,
+    now: int,
+) -> Iterator[Finding]:
+    latest = evidence.latest_version
+    if first > latest + 1 or (first == latest + 1 and position is not None and position.index >= 0):
+        yield Finding(
+            "SOURCE_COMMITS_VANISHED",
+            Severity.UNSAFE,
+            f"the checkpoint stands at version {first} of {source.target}, whose log ends at {latest}",
+            f"Commits {latest + 1}..{first - 1} were there when they were read and are gone: the table was put back to "
+            "an older copy. Versions that are written next get numbers that the stream counts as read.",
+            commands.plan("replay"),
+            "write to the source table until its version passes the checkpoint's.",
+        )
+        return
+    if opened < evidence.earliest_commit and opened <= latest:
+        gone = evidence.earliest_commit - opened
+        unread = first < evidence.earliest_commit and first <= latest
+        yield Finding(
+            "SOURCE_HISTORY_GONE",
+            Severity.UNSAFE,
+            f"the {'next' if unread else 'newest'} batch begins at version {opened if not unread else first} of "
+            f"{source.target}; its log begins at {evidence.earliest_commit}: {gone} commits are gone",
+            "The log was cleaned up while the query was behind. Their rows are still in the table unless they were "
+            "deleted, but no longer known as new."
+            if unread
+            else "Nothing unread is lost. But a start makes the newest batch once more, also a committed one, and "
+            "fails where the log does not reach back to its begin: DELTA_MISSING_FILES_UNEXPECTED_VERSION.",
+            commands.plan("replay"),
+            "set failOnDataLoss to false: the stream would go on behind the hole.",
+        )
+        return
+    # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
+    begun = position is not None and (position.initial_snapshot or position.index >= 0)
+    pending = [commit for commit in evidence.pending if commit.version >= first + begun]
+    undone = reading.find_read(evidence.pending)
+    if undone is not None:
+        yield Finding(
+            "SOURCE_READ_UNDONE",
+            Severity.UNSAFE,
+            f"the stage stands at version {first} of {source.target}, among versions {undone.before + 1} to "
+            f"{undone.last}, which an undo has taken back",
+            "It has read rows that the table has no more, and its output holds them. The start is refused.",
+            commands.plan("reset"),
+            "start it with plain Spark: what it reads next lies beside rows that were taken back.",
+        )
+        return
+    yield from _find_changes(source, pending, evidence, reading, commands)
+    if not reading.tracks_schema:
+        yield from _find_schema_change(source, pending, evidence, commands)
+    yield from _find_end(source, first + begun, evidence, commands)
+    yield from _find_expiry(source, evidence, pending, commands, now)
+
+
+def _find_changes(
+    source: SourceDeclaration,
+    pending: Sequence[Commit],
+    evidence: DeltaSourceEvidence,
+    reading: Reading,
+    commands: Commands,
+) -> Iterator[Finding]:
+    """Commits that are no plain appends (DeltaSource.validateCommitAndDecideSkipping)."""
+    if reading.reads_feed:
+        return
+    own = Reading(source.options)
+    unread = sort_commits(reading.not_passed(pending))
+    # To get past what an undo has taken back the start would pass over every change: one that is nobody's remedy would
+    # be left out whole with its new rows. It is refused instead (remedies.taken_back).
+    if unread.rewritten and not own.passes_changes:
+        yield _stops(
+            "SOURCE_REWRITTEN",
+            source,
+            unread.rewritten,
+            "Existing rows were rewritten, which a stream of appended rows cannot pass on: "
+            "the next start fails with DELTA_SOURCE_TABLE_IGNORE_CHANGES.",
+            commands.plan("replay"),
+            "set skipChangeCommits before it is known that the commit holds no new rows: it is skipped whole.",
+        )
+    elif unread.rewritten:
+        what = "left out whole, new rows included" if own.skips else "passed on again as if they were new"
+        yield Finding(
+            "SOURCE_CHANGES_SKIPPED" if own.skips else "SOURCE_CHANGES_REPEATED",
+            Severity.ATTENTION,
+            f"{source.target}: {_versions(unread.rewritten)} rewrote rows",
+            f"By the stage's own options such commits are {what}.",
+            commands.doctor(),
+            "",
+        )
+    if unread.deleted and not own.passes_deletes:
+        yield _stops(
+            "SOURCE_ROWS_DELETED",
+            source,
+            unread.deleted,
+            "Rows were deleted, which a stream of appended rows cannot pass on: the next start fails with "
+            "DELTA_SOURCE_IGNORE_DELETE. Rows deleted before they were read are missing downstream, as upstream.",
+            commands.plan("replay"),
+            "set ignoreDeletes: what a RESTORE brings back later is then passed on as new, and comes twice.",
+        )
+    if unread.returned:
+        yield _returned(source, unread.returned, pending, commands)
+    if unread.unclear:
+        yield Finding(
+            "SOURCE_COMMIT_UNCLEAR",
+            Severity.CANNOT_TELL,
+            f"{source.target}: {_versions(unread.unclear)}: the table's history does not say which files it removed",
+            "If it removed or rewrote rows, the next start fails at it.",
+            commands.accept("SOURCE_COMMIT_UNCLEAR"),
+            "take it for an append.",
+        )
+
+
+def _returned(
+    source: SourceDeclaration, returned: Sequence[Commit], pending: Sequence[Commit], commands: Commands
+) -> Finding:
+    """A RESTORE that only adds. Its rows were read before where the stream has met, or will meet, their removal; with a
+    checkpoint that is younger than the removal they may be new to it."""
+    met = any(one.changes and one.changes.removed and one.version < returned[-1].version for one in pending)
+    return Finding(
+        "SOURCE_ROWS_RETURN",
+        Severity.UNSAFE if met else Severity.CANNOT_TELL,
+        f"{source.target}: {_versions(returned)} brings back rows that were removed",
+        "The stream takes them for new rows. Those that it has passed on before come twice downstream.",
+        commands.plan("replay"),
+        "start it, or set ignoreDeletes: nothing stops the rows that come again.",
+    )
+
+
+def _stops(
+    code: str, source: SourceDeclaration, commits: Sequence[Commit], meaning: str, next: str, do_not: str
+) -> Finding:
+    return Finding(code, Severity.UNSAFE, f"{source.target}: {_versions(commits)}", meaning, next, do_not)
+
+
+def _find_schema_change(
+    source: SourceDeclaration, pending: Sequence[Commit], evidence: DeltaSourceEvidence, commands: Commands
+) -> Iterator[Finding]:
+    """Each unread schema is held against the newest one, with which the stream is planned: a column that was added and
+    dropped again stops it as well."""
+    changes = [commit for commit in pending if commit.schema_text is not None]
+    if not changes:
+        return
+    earlier = [evidence.schema_before, *(commit.schema_text or "" for commit in changes)]
+    lost = dict.fromkeys(name for one in earlier if one for name in changed_columns(one, evidence.schema_text))
+    taken = [commit for commit in changes if commit.operation in TAKES_COLUMNS]
+    if lost or taken:
+        yield Finding(
+            "SOURCE_SCHEMA_CHANGED",
+            Severity.UNSAFE,
+            f"{source.target}: {_versions(taken or changes)} renamed, dropped or retyped "
+            f"{', '.join(list(lost)[:5]) or 'columns'}",
+            "A stream cannot read across that without schema tracking; the next start fails with "
+            "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE or DELTA_SCHEMA_CHANGED.",
+            commands.plan("replay"),
+            "restart in a loop: additive changes need one restart, these do not heal by it.",
+        )
+    elif evidence.mapped and not evidence.schema_before and changes[0].version > 0:
+        yield Finding(
+            "SOURCE_SCHEMA_UNCLEAR",
+            Severity.CANNOT_TELL,
+            f"{source.target}: {_versions(changes)} changed the schema; what it was before cannot be read any more",
+            "If a column was renamed, dropped or retyped, the next start fails.",
+            commands.accept("SOURCE_SCHEMA_UNCLEAR"),
+            "take it for an added column.",
+        )
+
+
+def _find_end(
+    source: SourceDeclaration, first: int, evidence: DeltaSourceEvidence, commands: Commands
+) -> Iterator[Finding]:
+    """Commits that were not looked at are never passed over in silence."""
+    looked_at = evidence.pending[-1].version if evidence.pending else first - 1
+    if looked_at < evidence.latest_version and first <= evidence.latest_version:
+        yield Finding(
+            "SOURCE_NOT_READ_TO_END",
+            Severity.CANNOT_TELL,
+            f"{source.target}: of the unread commits {first}..{evidence.latest_version} those behind {looked_at} were "
+            "not looked at",
+            "Up to there the stream goes on. Whether a commit behind it stops the stream is not known.",
+            commands.accept("SOURCE_NOT_READ_TO_END"),
+            "take what was not looked at for plain appends.",
+        )
+
+
+def _find_expiry(
+    source: SourceDeclaration, evidence: DeltaSourceEvidence, pending: Sequence[Commit], commands: Commands, now: int
+) -> Iterator[Finding]:
+    """When the log's clean-up reaches the oldest unread commit."""
+    oldest = next((commit.timestamp for commit in pending if commit.timestamp is not None), None)
+    if oldest is None or not evidence.log_retention:
+        return
+    if behind := find_clock_behind(f"a commit of {source.target}", oldest, now, commands):
+        yield from behind
+        return
+    left = oldest + evidence.log_retention - now
+    if left > max(evidence.log_retention // 4, 2 * _DAY):
+        return
+    yield Finding(
+        "SOURCE_HISTORY_EXPIRES",
+        Severity.ATTENTION,
+        f"{source.target}: the oldest unread commit ({pending[0].version}) is from {time_text(oldest)}; its log "
+        f"is kept until {time_text(oldest + evidence.log_retention)}"
+        + (f", {span_text(left)} from now" if left > 0 else ", which is past"),
+        "After that time the next checkpoint of the table's log deletes it, and the stream cannot go on from here.",
+        commands.run(),
+        "leave the query stopped beyond that time.",
+    )
+
+
+def _versions(commits: Sequence[Commit]) -> str:
+    shown = ", ".join(_named(commit) for commit in commits[:3])
+    return f"version {shown}" + (f" and {len(commits) - 3} more" if len(commits) > 3 else "")
+
+
+def _named(commit: Commit) -> str:
+    when = f", {time_text(commit.timestamp)}" if commit.timestamp is not None else ""
+    return f"{commit.version} ({commit.operation}{when})"

@@ -1,0 +1,321 @@
+"""A stage diagnosed: checkpoint x source x sink x code, put together into findings and one verdict.
+
+    declaration ─┐
+    checkpoint ──┼─> what the next start does ──┐
+    sinks ───────┼─> accepts, skips, duplicates ┼─> findings, worst first ──> verdict
+    sources ─────┼─> what is still there ───────┤
+    history ─────┘   what has changed ──────────┘
+
+Values in, values out; `read_stage` is the part that reads. Nothing here writes and nothing imports pyspark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.facts.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
+from surestart.facts.delta.unread_commits import Reading
+from surestart.facts.evidence.read_sinks import read_sinks
+from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.evidence.source_evidence import (
+    DeltaSourceEvidence,
+    FileSourceEvidence,
+    Span,
+    first_version,
+    read_delta_source,
+    read_file_source,
+)
+from surestart.facts.storage.open_storage import open_storage
+from surestart.facts.storage.storage import Storage
+from surestart.spark.spark_lines import LINES, NAMES, find_line
+from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
+from surestart.verdict.change_safety import Change, classify_changes, find_added, find_changes
+from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.verdict.inspection import Inspection
+from surestart.verdict.next_start import start_on
+from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all
+from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
+from surestart.verdict.sink_audit import audit_sinks
+from surestart.verdict.source_findings import find_file_source
+from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
+from surestart.words.next_commands import Commands
+
+# Of a table and the first version that is not read yet, if any was.
+AskDelta = Callable[[SourceDeclaration, int | None], DeltaSourceEvidence]
+SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
+_HALF_WAY = "REMEDY_UNFINISHED"
+_FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
+_WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was read for one stage. sinks by target; sources in the declaration's order; for Kafka, findings that its
+    own room has made of the cluster's answers. history: former runs, oldest first, as plain values. settled: target ->
+    the version at which the newest remedy left it. reading: how its input table is read after a remedy."""
+
+    declaration: StageDeclaration
+    checkpoint: Checkpoint
+    sinks: Mapping[str, SinkEvidence]
+    sources: tuple[SourceEvidence, ...] = ()
+    history: tuple[Mapping[str, object], ...] = ()
+    settled: Mapping[str, int] = field(default_factory=dict)
+    reading: Reading | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """findings: worst first. start: on the Spark line that would run it; starts: on each line."""
+
+    evidence: Evidence
+    environment: str
+    start: NextStart
+    starts: tuple[NextStart, ...]
+    sinks: tuple[SinkAcceptance, ...]
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    acceptance: Acceptance
+    asked_at: int
+
+    @property
+    def stage(self) -> str:
+        return self.evidence.declaration.stage
+
+    def with_findings(self, more: Iterable[Finding]) -> Diagnosis:
+        """The same with findings that somebody else has made, and the verdict that follows."""
+        findings = ranked((*more, *self.findings))
+        return replace(self, findings=findings, verdict=verdict_of(findings))
+
+    @property
+    def inspection(self) -> Inspection:
+        """The same for the reports that show one checkpoint."""
+        return Inspection(
+            checkpoint=self.evidence.checkpoint,
+            start=self.start,
+            starts=self.starts,
+            sinks=self.sinks,
+            findings=self.findings,
+            verdict=self.verdict,
+            acceptance=self.acceptance,
+            sink_named=True,
+            sink_evidence=self.evidence.sinks,
+        )
+
+
+def diagnose(
+    evidence: Evidence,
+    *,
+    environment: str = "",
+    spark: str = DEFAULT_LINE,
+    now: int,
+    commands: Commands | None = None,
+) -> Diagnosis:
+    """The verdict on starting this stage now, on that Spark line."""
+    declaration, checkpoint = evidence.declaration, evidence.checkpoint
+    commands = commands or Commands(declaration.stage, environment)
+    starts = predict_all(checkpoint, declaration)
+    start = start_on(starts, spark)
+    registered = _last_declaration(evidence.history)
+    added = find_added(declaration, registered) if registered else ()
+    sinks = _judge_sinks(evidence, start, commands, now, added)
+    # What a version that is not known does differently is in `find_unknown_spark`.
+    line = find_line(spark) or LINES[-1]
+    changes = classify_changes(declaration, checkpoint, registered, line.name)
+    findings = [
+        *find_unknown_spark(start, commands),
+        *settle_suspicions(
+            diagnose_checkpoint(checkpoint, declaration, spark=line.name, commands=commands),
+            sinks,
+            can_start=start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL),
+            stateful=bool(checkpoint.state.operators or declaration.state),
+        ),
+        *(finding for answer in sinks for finding in answer.findings),
+        *(
+            finding
+            for answer in sinks
+            for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+        ),
+        *_judge_sources(evidence, start, commands, now),
+        *audit_sinks(declaration, commands),
+    ]
+    findings += _without_repeats(find_changes(changes, commands), findings)
+    if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
+        findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
+    found = ranked(findings)
+    given = {answer.acceptance for answer in sinks} or {Acceptance.CANNOT_TELL}
+    return Diagnosis(
+        evidence=evidence,
+        environment=environment,
+        start=start,
+        starts=starts,
+        sinks=sinks,
+        changes=changes,
+        findings=found,
+        verdict=verdict_of(found),
+        acceptance=next(acceptance for acceptance in _WORST if acceptance in given),
+        asked_at=now,
+    )
+
+
+def read_stage(
+    declaration: StageDeclaration,
+    *,
+    sinks: Mapping[str, SinkEvidence] | None = None,
+    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None = None,
+    ask_delta: AskDelta | None = None,
+    history: Iterable[Mapping[str, object]] = (),
+    storage: Storage | None = None,
+    settled: Mapping[str, int] | None = None,
+    reading: Reading | None = None,
+) -> Evidence:
+    """Everything that plain reads can tell. `sinks` hold, by target, what a session or a database has answered already;
+    `ask_delta` is called for each table without a path, `ask_kafka` for each Kafka source."""
+    storage = storage or open_storage(declaration.checkpoint)
+    checkpoint = read_checkpoint(declaration.checkpoint, storage)
+    first = checkpoint.latest_planned is None
+    return Evidence(
+        declaration=declaration,
+        checkpoint=checkpoint,
+        sinks=read_sinks(declaration.sinks, sinks, count_rows=first, query_id=checkpoint.query_id),
+        sources=tuple(
+            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, ask_delta, reading)
+            for index, source in enumerate(declaration.sources)
+        ),
+        history=tuple(history),
+        settled=settled or {},
+        reading=reading,
+    )
+
+
+def diagnose_stage(
+    declaration: StageDeclaration,
+    *,
+    environment: str = "",
+    spark: str = DEFAULT_LINE,
+    now: int | None = None,
+    **given: object,
+) -> Diagnosis:
+    """`read_stage` and `diagnose` in one call; `given` goes to `read_stage`."""
+    evidence = read_stage(declaration, **given)  # type: ignore[arg-type]
+    return diagnose(evidence, environment=environment, spark=spark, now=now or int(time.time() * 1000))
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst first. A remedy that stands half-way comes before all: the rest is what it has left so far."""
+    return worst_first(sorted(findings, key=lambda finding: finding.code != _HALF_WAY))
+
+
+def _judge_sinks(
+    evidence: Evidence, start: NextStart, commands: Commands, now: int, added: Sequence[SinkDeclaration]
+) -> tuple[SinkAcceptance, ...]:
+    declaration, checkpoint = evidence.declaration, evidence.checkpoint
+    unknown_identity = checkpoint.query_id is None and checkpoint.metadata_fault is not None
+    if start.outcome is Outcome.CANNOT_TELL or unknown_identity:
+        # Which batch comes next, or under which id, is not known: any answer would be a guess.
+        why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
+        return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
+    return diagnose_acceptance(
+        declaration,
+        next_batch_of(checkpoint),
+        evidence.sinks,
+        now,
+        commands=commands,
+        settled=evidence.settled,
+        added=added,
+    )
+
+
+def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> list[Finding]:
+    findings: list[Finding] = []
+    for index, (source, found) in enumerate(zip(evidence.declaration.sources, evidence.sources, strict=False)):
+        span = _span(evidence.checkpoint, index)
+        if isinstance(found, tuple):
+            findings += found
+        elif isinstance(found, DeltaSourceEvidence):
+            findings += find_delta_source(source, span, found, commands, now, evidence.reading)
+        else:
+            findings += find_file_source(source, span, found, commands)
+    return findings
+
+
+def _span(checkpoint: Checkpoint, index: int) -> Span:
+    """Offsets of version 1 match sources by place; so do those of version 2 while no source has a name."""
+    found = checkpoint.sources[index] if index < len(checkpoint.sources) else Source(str(index), "", None, None)
+    planned = checkpoint.latest_planned
+    return Span(found, replayed=planned is not None and checkpoint.latest_committed != planned)
+
+
+def _read_source(
+    source: SourceDeclaration,
+    span: Span,
+    checkpoint: Checkpoint,
+    storage: Storage,
+    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None,
+    ask_delta: AskDelta | None,
+    reading: Reading | None,
+) -> SourceEvidence:
+    if source.kind == "delta":
+        begin = (reading or Reading(source.options)).begin
+        if source.path:
+            return read_delta_source(source.path, span.delta, begin=begin)
+        if ask_delta is not None:
+            return ask_delta(source, begin if span.delta is None else first_version(span.delta))
+        return DeltaSourceEvidence(problem="its files cannot be opened by name; a session can tell")
+    if source.kind == "files":
+        return read_file_source(source.path or source.target, span, storage)
+    if source.kind == "kafka" and ask_kafka is not None:
+        return ask_kafka(source, checkpoint)
+    if source.kind in ("rate", "memory"):
+        return ()
+    return FileSourceEvidence(problem=f"a source of kind {source.kind!r} was not asked")
+
+
+def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, ...]:
+    """The start is on a version of Spark whose restart rule nobody has tried."""
+    if find_line(start.spark) is not None:
+        return ()
+    alike = start.outcome is not Outcome.CANNOT_TELL
+    return (
+        Finding(
+            "SPARK_UNKNOWN",
+            Severity.ATTENTION if alike else Severity.CANNOT_TELL,
+            f"Spark {start.spark!r} would start it; known are {', '.join(NAMES)}",
+            "Every known line does the same with this checkpoint; that this one does too is likely and not known."
+            if alike
+            else "What the next start does differs between the known lines, so for this one it cannot be told.",
+            commands.doctor(),
+            "go back to an older Spark once this one has written a batch.",
+        ),
+    )
+
+
+def _accepts_plainly(answer: SinkAcceptance) -> bool:
+    return answer.acceptance is Acceptance.ACCEPTS and not answer.findings
+
+
+def _as_note(finding: Finding) -> Finding:
+    """Taken alone, a missing checkpoint may be a lost one. With every sink asked and empty, it is a first start."""
+    return replace(finding, severity=Severity.INFO)
+
+
+def _last_declaration(history: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
+    for run in reversed(history):
+        found = run.get("declaration")
+        if isinstance(found, Mapping):
+            return found
+    return None
+
+
+def _without_repeats(changes: Iterable[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """The checkpoint's own findings name a changed number or kind of sources already."""
+    codes = {finding.code for finding in findings}
+    said = codes & {"SOURCE_COUNT_CHANGED", "SOURCE_KIND_CHANGED"}
+    return [
+        finding
+        for finding in changes
+        if not (said and finding.evidence.startswith(("number of sources", "kind of source")))
+    ]

@@ -1,0 +1,171 @@
+"""One checkpoint, looked at from every side: what it says, what a start makes of it, what the sink does, the "
+"verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.errors import UsageError
+from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
+from surestart.facts.storage.storage import Storage
+from surestart.spark.spark_lines import LINES, SparkLine, find_line
+from surestart.typed import surestart
+from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
+from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
+from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
+from surestart.words.next_commands import THE_TABLE, Commands, ForeignCommands
+
+if TYPE_CHECKING:
+    from surestart.facts.evidence.sink_evidence import SinkEvidence
+    from surestart.verdict.acceptance import SinkAcceptance
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named;
+    sink_evidence: what they said, by target."""
+
+    checkpoint: Checkpoint
+    start: NextStart
+    starts: tuple[NextStart, ...]
+    sinks: tuple[SinkAcceptance, ...]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    acceptance: Acceptance
+    sink_named: bool
+    sink_evidence: Mapping[str, SinkEvidence] = field(default_factory=dict)
+
+
+def inspect_checkpoint(
+    location: str,
+    *,
+    sinks: tuple[str, ...] = (),
+    spark: str = DEFAULT_LINE,
+    storage: Storage | None = None,
+    now: int | None = None,
+    commands: Commands | None = None,
+) -> Inspection:
+    """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell".
+    commands: for a stage that surestart runs; without them the stream is somebody else's."""
+    line = read_line(spark).name
+    checkpoint = read_checkpoint(location, storage)
+    stage = stage_of(checkpoint)
+    commands = commands or ForeignCommands.of(location, sinks, "" if line == DEFAULT_LINE else f"--spark {line}")
+    starts = predict_all(checkpoint)
+    start = starts[SPARK_LINES.index(line)]
+    findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
+    named = tuple(name for name in sinks if name != NO_SINK)
+    answers: tuple[SinkAcceptance, ...] = ()
+    evidence: Mapping[str, SinkEvidence] = {}
+    if named:
+        answers, evidence = _ask_sinks(
+            checkpoint, stage, named, now if now is not None else int(time.time() * 1000), commands
+        )
+        findings = _settled(findings, answers, start, checkpoint)
+        for answer in answers:
+            findings += answer.findings
+            findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+    elif NO_SINK not in sinks and checkpoint.exists and is_checkpoint(checkpoint):
+        findings.append(_sink_not_named(checkpoint, location))
+    ranked = worst_first(findings)
+    return Inspection(
+        checkpoint=checkpoint,
+        start=start,
+        starts=starts,
+        sinks=answers,
+        findings=ranked,
+        verdict=verdict_of(ranked),
+        acceptance=_worst(answers),
+        sink_named=bool(named),
+        sink_evidence=evidence,
+    )
+
+
+_ORDER = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
+
+
+def _worst(answers: tuple[SinkAcceptance, ...]) -> Acceptance:
+    given = {answer.acceptance for answer in answers} or {Acceptance.CANNOT_TELL}
+    return next(acceptance for acceptance in _ORDER if acceptance in given)
+
+
+def read_line(spark: str) -> SparkLine:
+    """The line that a person has named, by a version of Spark or of Databricks; raises for one that is not known."""
+    found = find_line(spark)
+    if found is not None:
+        return found
+    runtimes = sorted(number for line in LINES for number in line.runtimes)
+    raise UsageError(
+        f"{spark!r} is no known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
+        f"({runtimes[0]} to {runtimes[-1]})",
+        meaning="What a restart does differs between these lines and is known for them only.",
+        next=f"surestart inspect --help  # then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime",
+        code="SparkUnknown",
+    )
+
+
+def _settled(
+    findings: list[Finding], answers: tuple[SinkAcceptance, ...], start: NextStart, checkpoint: Checkpoint
+) -> list[Finding]:
+    from surestart.verdict.acceptance import settle_suspicions
+
+    can_start = start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL)
+    return settle_suspicions(findings, answers, can_start=can_start, stateful=bool(checkpoint.state.operators))
+
+
+def _ask_sinks(
+    checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int, commands: Commands
+) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
+    # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
+    from surestart.facts.evidence.read_sinks import read_sinks
+    from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
+
+    declared = [read_sink_name(name) for name in names]
+    first = checkpoint.latest_planned is None
+    given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
+    evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
+    sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
+    declaration = StageDeclaration(
+        stage=stage,
+        query=stage,
+        checkpoint=checkpoint.location,
+        sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
+        sinks=tuple(sinks),
+    )
+    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now, commands=commands), evidence
+
+
+def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
+    """The ledger behind $SURESTART_POSTGRES_URL."""
+    from surestart.sinks.postgres.sink import PostgresSink
+    from surestart.verdict.read_ledger import read_postgres_sink
+
+    return read_postgres_sink(PostgresSink(target=sink.target))
+
+
+def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:
+    """A query that writes twice to a table does so as "<query id>:<step>": the table names the steps."""
+    if query_id is None or query_id in evidence.transactions:
+        return [sink]
+    prefix = f"{query_id}:"
+    steps = sorted(app_id[len(prefix) :] for app_id in evidence.transactions if app_id.startswith(prefix))
+    return [replace(sink, step=step) for step in steps] or [sink]
+
+
+def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
+    return Finding(
+        "SINK_NOT_NAMED",
+        Severity.CANNOT_TELL,
+        "no sink was named, so nobody asked which batches it holds",
+        "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or "
+        "duplicates batch "
+        f"{checkpoint.next_batch} is known only from both.",
+        surestart("inspect", location, "--sink", THE_TABLE, note="or --sink none, for the checkpoint alone"),
+        "take a whole checkpoint for a safe restart.",
+    )

@@ -1,0 +1,217 @@
+"""Whether a Kafka stage may start: the checkpoint's offsets beside what the cluster says now.
+
+    another topic id         the topic was deleted and made again: offsets mean other records  KAFKA_TOPIC_REPLACED
+    no such topic            deleted, renamed, or the wrong cluster  KAFKA_TOPIC_MISSING
+    the cluster has no ids   which topic it is cannot be told  KAFKA_TOPIC_ID_UNKNOWN
+    next < earliest          records deleted before they were read, counted by partition; of a batch in flight and of a
+                             new partition too  KAFKA_RECORDS_LOST
+    next > end               the checkpoint is of another topic, even where no id was recorded  KAFKA_OFFSETS_BEYOND_END
+    partition gone           the topic was made again with fewer partitions  KAFKA_PARTITIONS_GONE
+    latest < end, no lag     an open transaction hides what was written after it  KAFKA_TRANSACTION_OPEN
+
+Spark itself sees what is lost, gone or beyond only once it reads, in words that name one partition and no count, and
+advises `failOnDataLoss=false`. The first it does not see at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from surestart.errors import SurestartError, UsageError
+from surestart.facts.kafka.evidence import KafkaEvidence, measure_lag, read_kafka_evidence
+from surestart.facts.kafka.range import read_next_range
+from surestart.typed import typed
+from surestart.verdict.resampling import Sample
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
+
+if TYPE_CHECKING:
+    from surestart.facts.checkpoint.snapshot import Checkpoint
+    from surestart.sources.kafka import KafkaSource
+
+_COMMANDS = Commands("raw-ingest")
+_NEVER = "set failOnDataLoss to false: Spark would skip the missing records and say so in a log line only."
+
+
+def check_topic_identity(
+    recorded_topic_id: str, evidence: KafkaEvidence, commands: Commands = _COMMANDS
+) -> tuple[Finding, ...]:
+    """Nothing, when the topic is the one that was recorded. An id that is not known is "cannot tell": never safe."""
+    if not evidence.exists:
+        return (_missing(evidence),)
+    if not evidence.topic_id:
+        return (
+            Finding(
+                "KAFKA_TOPIC_ID_UNKNOWN",
+                Severity.CANNOT_TELL,
+                f"{evidence.bootstrap} tells no topic ids, so topic {evidence.topic!r} is known by its name only",
+                "Brokers before Kafka 2.8 and some compatible services have none. Whether the topic was deleted and "
+                "made again since the checkpoint has read from it cannot be told by any later run either.",
+                commands.doctor(),
+                "accept it when the topic may have been made again: records would be skipped without a word.",
+            ),
+        )
+    if not recorded_topic_id:
+        return (
+            Finding(
+                "KAFKA_TOPIC_NOT_RECORDED",
+                Severity.CANNOT_TELL,
+                f"topic {evidence.topic!r} has id {evidence.topic_id}; no id was recorded when the checkpoint began",
+                "Whether it is the topic that the checkpoint has read from is not known. The next run records its id.",
+                commands.doctor(),
+            ),
+        )
+    if recorded_topic_id == evidence.topic_id:
+        return ()
+    return (
+        Finding(
+            "KAFKA_TOPIC_REPLACED",
+            Severity.UNSAFE,
+            f"topic {evidence.topic!r} has id {evidence.topic_id}, the checkpoint has read from {recorded_topic_id}; "
+            f"the new one holds {sum(one.end - one.earliest for one in evidence.partitions)} offsets "
+            f"in {len(evidence.partitions)} partitions",
+            "The topic was deleted and made again under the same name. The checkpoint's offsets point into other "
+            "records: the new topic's first ones would be skipped, silently where it has grown past the checkpoint.",
+            commands.plan("reset"),
+            "start the stage: Spark compares offsets only and would go on in the middle of the new topic.",
+        ),
+    )
+
+
+def check_positions(
+    evidence: KafkaEvidence,
+    offsets: Mapping[int, int],
+    commands: Commands = _COMMANDS,
+    ends: Mapping[int, int] | None = None,
+) -> tuple[Finding, ...]:
+    """What stands between the checkpoint's next offsets and the topic as it is. offsets and ends: as in measure_lag."""
+    if not evidence.exists:
+        return (_missing(evidence),)
+    findings = []
+    lags = measure_lag(evidence, offsets, ends)
+    gone = [lag for lag in lags if lag.partition not in evidence.by_partition]
+    lost = [lag for lag in lags if lag.lost]
+    beyond = [lag for lag in lags if lag.beyond and lag not in gone]
+    if lost:
+        total = sum(lag.lost for lag in lost)
+        where = "they are in no table either."
+        if any(offsets.get(lag.partition) != (ends or offsets).get(lag.partition) for lag in lost):
+            where = "those of the batch in flight are in a table only if it was written before its driver died."
+        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
+        findings.append(
+            Finding(
+                "KAFKA_RECORDS_LOST",
+                Severity.UNSAFE,
+                f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
+                f"Retention or delete-records removed them from the topic; {where} "
+                f"The topic keeps records for {_duration(evidence.retention_ms)}.",
+                commands.plan("reset"),
+                _NEVER,
+            )
+        )
+    if beyond:
+        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.beyond} past its end" for lag in beyond)
+        findings.append(
+            Finding(
+                "KAFKA_OFFSETS_BEYOND_END",
+                Severity.UNSAFE,
+                f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
+                "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
+                commands.plan("reset"),
+                "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
+            )
+        )
+    if gone:
+        findings.append(
+            Finding(
+                "KAFKA_PARTITIONS_GONE",
+                Severity.UNSAFE,
+                f"{len(gone)} partition(s) of the checkpoint are not in topic {evidence.topic!r}: "
+                + _listed(str(lag.partition) for lag in gone),
+                "Partitions cannot be removed from a topic: it was deleted and made again with fewer.",
+                commands.plan("reset"),
+                _NEVER,
+            )
+        )
+    waiting = [one for one in evidence.partitions if one.latest < one.end]
+    if waiting:
+        hidden = sum(one.end - one.latest for one in waiting)
+        findings.append(
+            Finding(
+                "KAFKA_TRANSACTION_OPEN",
+                Severity.INFO,
+                f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
+                "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
+                typed(
+                    "kafka-transactions.sh",
+                    "--bootstrap-server",
+                    evidence.bootstrap,
+                    "find-hanging",
+                    "--topic",
+                    evidence.topic,
+                ),
+            )
+        )
+    return tuple(findings)
+
+
+def _missing(evidence: KafkaEvidence) -> Finding:
+    return Finding(
+        "KAFKA_TOPIC_MISSING",
+        Severity.UNSAFE,
+        f"{evidence.bootstrap} has no topic {evidence.topic!r}",
+        "It was deleted, has another name, or this is another cluster. Unread records are gone with it.",
+        typed("kafka-topics.sh", "--bootstrap-server", evidence.bootstrap, "--list"),
+        "create it to get the stage going: offsets of the checkpoint would point into the new one.",
+    )
+
+
+def _listed(parts: Iterable[str]) -> str:
+    shown = list(parts)
+    return "; ".join(shown[:8]) + (f"; … {len(shown) - 8} more" if len(shown) > 8 else "")
+
+
+def _duration(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "ever by time"
+    hours = milliseconds / 3_600_000
+    return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
+
+
+def inspect_kafka_start(
+    source: KafkaSource,
+    checkpoint: Checkpoint,
+    recorded_topic_id: str = "",
+    timeout_seconds: float = 15,
+    commands: Commands = _COMMANDS,
+) -> tuple[Finding, ...]:
+    """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
+    return look_at_kafka(source, checkpoint, recorded_topic_id, timeout_seconds, commands).findings
+
+
+def look_at_kafka(
+    source: KafkaSource,
+    checkpoint: Checkpoint,
+    recorded_topic_id: str,
+    timeout_seconds: float,
+    commands: Commands,
+) -> Sample[KafkaEvidence]:
+    """One look: the findings with the answers that they were made of, and what those answers speak of."""
+    reads = read_next_range(checkpoint, source.topic)
+    try:
+        evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds)
+    except SurestartError as error:
+        return Sample((out_of_reach(error, commands),))
+    told = [*evidence.by_partition, *(["topic id"] if evidence.topic_id else [])]
+    if not evidence.exists:
+        return Sample((_missing(evidence),), evidence, frozenset(told))
+    identity = check_topic_identity(recorded_topic_id, evidence, commands) if reads.start else ()
+    positions = check_positions(evidence, reads.start, commands, reads.end)
+    return Sample((*identity, *positions), evidence, frozenset(told))
+
+
+def out_of_reach(error: SurestartError, commands: Commands) -> Finding:
+    # A client that is missing, or settings that do not fit, are not mended by asking again.
+    following = error.next if isinstance(error, UsageError) else commands.doctor()
+    return Finding("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, error.what, error.meaning, following, error.do_not)

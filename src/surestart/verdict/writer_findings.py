@@ -1,0 +1,112 @@
+"""The findings about who wrote into a sink: other queries, former selves, and functions that write without a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from surestart.declaration import SinkDeclaration
+from surestart.facts.delta import Commit
+from surestart.verdict.batch_times import Trace
+from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import Commands
+from surestart.words.time_text import time_text
+
+OTHER_WRITER = "SINK_OTHER_WRITER"
+MERGE_UNCLEAR = "SINK_MERGE_UNCLEAR"
+
+
+def other_writer(sink: SinkDeclaration, app_id: str, other: str, keyed: bool, commands: Commands) -> Finding:
+    return Finding(
+        OTHER_WRITER,
+        Severity.ATTENTION if keyed else Severity.CANNOT_TELL,
+        f"{sink.target}: query id {other} has written since {app_id} did, and nothing names its query",
+        "Another query that shares this table, or this query under another checkpoint: then what this one reads next "
+        "may be there already. "
+        + (
+            "Merged by key, rows that come twice change nothing."
+            if keyed
+            else "Who knows that it is shared may say so."
+        ),
+        commands.settle(OTHER_WRITER, "shared"),
+        "say that the table is shared before the other query was found.",
+    )
+
+
+def replay_merged(sink: SinkDeclaration, batch: int, keys: Sequence[str], commands: Commands) -> Finding:
+    return Finding(
+        "SINK_REPLAY_MERGED",
+        Severity.ATTENTION,
+        f"batch {batch} is in flight; {sink.target} keeps no record of it and merges by {', '.join(keys)}",
+        "If it is there already, it is merged again: rows that the table has change nothing, none is doubled. An "
+        "UPDATE that adds to what is there would count the batch twice.",
+        commands.run(),
+        "call a MERGE keyed that adds to a value.",
+    )
+
+
+def merge_unclear(sink: SinkDeclaration, batch: int, commits: Sequence[Commit], commands: Commands) -> Finding:
+    condition = next((one.parameters.get("predicate", "") for one in commits if one.operation == "MERGE"), "")
+    return Finding(
+        MERGE_UNCLEAR,
+        Severity.CANNOT_TELL,
+        f"{sink.target} is merged into on {condition[:120] or 'a condition that is not known'}, batch {batch} may be "
+        "there already, and the table keeps no record of it",
+        "A MERGE that sets its rows by key may be done twice; one that adds to what is there may not. Delta does not "
+        "write down which it is: whoever wrote the MERGE may say its keys.",
+        commands.settle(MERGE_UNCLEAR, "keys=COLUMN"),
+        "name keys for a MERGE whose UPDATE adds to a value.",
+    )
+
+
+def replay_doubles(sink: SinkDeclaration, batch: int, commit: Commit, commands: Commands) -> Finding:
+    when = f" at {time_text(commit.timestamp)}" if commit.timestamp is not None else ""
+    return Finding(
+        "SINK_HOLDS_BATCH_UNSIGNED",
+        Severity.UNSAFE,
+        f"batch {batch} is in flight, and {sink.target} was written since it was planned, as by each batch before: "
+        f"version {commit.version}{when}, {commit.operation} without (query id, batch id)",
+        "The batch is there and the table does not know it: the replay writes its rows a second time.",
+        commands.plan("resume"),
+        f"start the query while version {commit.version} holds the batch: RESTORE the version before it first.",
+    )
+
+
+def unsigned_gap(sink: SinkDeclaration, batch: int, trace: Trace, commands: Commands) -> Finding:
+    seen = ", ".join(f"{span.batch}: {span.count}" for span in trace.spans[-4:]) or "none is known"
+    return Finding(
+        "SINK_BATCH_NOT_SEEN",
+        Severity.CANNOT_TELL,
+        f"{sink.target} shows no commit of the time of batch {batch - 1}, which counts as done (commits of each "
+        f"batch: {seen})",
+        "The batch had no row to write, or the table was put back to an older copy, or it is written elsewhere.",
+        commands.doctor(),
+        "take the batch for written because the checkpoint counts it.",
+    )
+
+
+def unsigned_more(
+    sink: SinkDeclaration, batch: int, count: int, usual: int, commands: Commands, sure: bool = False
+) -> Finding:
+    """sure: nobody else writes there, or the checkpoint itself shows that later batches have run."""
+    return Finding(
+        "SINK_WRITTEN_SINCE",
+        Severity.UNSAFE if sure else Severity.CANNOT_TELL,
+        f"{sink.target} has {count} commits without (query id, batch id) since batch {batch - 1} was planned; a batch "
+        f"makes {usual}",
+        "The checkpoint was put back to an older state, so that what comes next is there already"
+        + (": its rows are doubled." if sure else "; or somebody else has written."),
+        commands.plan("replay") if sure else commands.doctor(),
+        "start the query before it is known who wrote them.",
+    )
+
+
+def replaced(sink: SinkDeclaration, commands: Commands) -> Finding:
+    return Finding(
+        "SINK_REPLACED_BY_EACH_BATCH",
+        Severity.ATTENTION,
+        f"{sink.target} was written in output mode complete only; the checkpoint begins anew at batch 0",
+        "Each batch writes the whole result anew, so nothing is doubled. What the source no longer has is missing in "
+        "the new result.",
+        commands.run(),
+        "start it over a source that has lost rows since.",
+    )

@@ -1,0 +1,70 @@
+"""A finding: a stable code, how bad it is, the evidence, and the three sentences a person needs next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from surestart.words.next_commands import says_start
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    ATTENTION = "attention"
+    CANNOT_TELL = "cannot tell"
+    UNSAFE = "unsafe"
+
+
+class Verdict(StrEnum):
+    SAFE = "safe"
+    ATTENTION = "attention"
+    CANNOT_TELL = "cannot tell"
+    UNSAFE = "unsafe"
+
+
+class Acceptance(StrEnum):
+    """What the sink does with the next batch."""
+
+    ACCEPTS = "accepts"
+    SKIPS = "skips"
+    DUPLICATES = "duplicates"
+    CANNOT_TELL = "cannot tell"
+
+
+EXIT_CODES = {Verdict.SAFE: 0, Verdict.ATTENTION: 1, Verdict.UNSAFE: 3, Verdict.CANNOT_TELL: 4}
+
+
+@dataclass(frozen=True)
+class Finding:
+    code: str
+    severity: Severity
+    evidence: str
+    meaning: str
+    next: str
+    do_not: str = ""
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each once, in their order within a severity. Where the verdict is against a start none of them says to start, but
+    what the worst one says: somebody would type it and find it refused."""
+    ranked = sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity])
+    if not ranked or _RANK[ranked[0].severity] > _RANK[Severity.CANNOT_TELL]:
+        return tuple(ranked)
+    return tuple(replace(one, next=ranked[0].next) if says_start(one.next) else one for one in ranked)
+
+
+_RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}
+
+
+def verdict_of(findings: Iterable[Finding]) -> Verdict:
+    """The worst severity decides; cannot tell outranks attention, and only unsafe outranks cannot tell."""
+    severities = {finding.severity for finding in findings}
+    for severity, verdict in (
+        (Severity.UNSAFE, Verdict.UNSAFE),
+        (Severity.CANNOT_TELL, Verdict.CANNOT_TELL),
+        (Severity.ATTENTION, Verdict.ATTENTION),
+    ):
+        if severity in severities:
+            return verdict
+    return Verdict.SAFE

