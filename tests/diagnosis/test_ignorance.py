@@ -20,7 +20,7 @@ from surestart.history.run_record import ENDED, FINISHED, RunRecord
 from surestart.history.write_runs import NOTE
 from surestart.journal.half_way import refuse_half_way
 from surestart.pipelines import load_pipeline
-from surestart.runs.judge_start import judge_start, read_history_or_tell, refuse_or_accept
+from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_or_accept
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
 from surestart.words.next_commands import Commands
@@ -236,7 +236,7 @@ def gate(root: Path, name: str) -> Ask:
     def start() -> Verdict:
         refuse_half_way(environment, query, None)
         former = read_history_or_tell(environment, None, commands)  # type: ignore[arg-type]
-        diagnosed = judge_start(None, environment, stage, record, former, commands)
+        diagnosed = judge_stage(environment, stage, former, commands)
         refuse_or_accept(diagnosed, record, (), commands)
         return Verdict.SAFE
 

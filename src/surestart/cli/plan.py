@@ -227,15 +227,12 @@ def _make_plan(
 
 def judge(spark: SparkSession, environment: Environment, stage: Stage, options: str) -> Diagnosis:
     """As the start gate judges, the run history and tables of a catalog included."""
-    from surestart.history.describe_run import describe_run
     from surestart.history.read_runs import read_runs
-    from surestart.runs.judge_start import judge_start
+    from surestart.runs.judge_start import judge_stage
     from surestart.words.next_commands import Commands
 
-    record, runs = describe_run(spark, environment, stage), read_runs(environment, spark)
     commands = Commands(stage.name, environment.name, options)
-    diagnosis, found = judge_start(spark, environment, stage, record, runs, commands)
-    return diagnosis.with_findings(found)
+    return judge_stage(environment, stage, read_runs(environment, spark), commands, session=spark)
 
 
 def check_output(path: str | None) -> None:

@@ -17,7 +17,6 @@ from surestart.errors import CannotTell, Refused
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.read_runs import read_deciding_runs
 from surestart.history.run_record import RunRecord
-from surestart.journal.journal import read_journals
 from surestart.runs.history_findings import find_history
 from surestart.runs.identities import read_topic_id
 from surestart.spark.session import spark_version
@@ -45,54 +44,55 @@ def read_history_or_tell(environment: Environment, spark: SparkSession, commands
         ) from problem
 
 
-def judge_start(
-    spark: SparkSession | None,
+def judge_stage(
     environment: Environment,
     stage: Stage,
-    record: RunRecord,
     runs: Sequence[RunRecord],
     commands: Commands,
-) -> tuple[Diagnosis, tuple[Finding, ...]]:
-    """The doctor's diagnosis with this stage's declaration and history, and what the history alone says."""
+    *,
+    session: SparkSession | None = None,
+    spark: str = "",
+) -> Diagnosis:
+    """What doctor, gate, notebook and plan say of a stage: checkpoint, sources, sinks, remedies and the run history.
+    Reads files, and asks the session about what has no path. spark: the version to judge for, where it is not the
+    session's."""
     from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session
 
     declaration = stage.declare(environment)
     unnamed_sinks = [sink for sink in declaration.sinks if not sink.path]
-    own = [run for run in runs if (run.query, run.environment) == (record.query, record.environment)]
-    registered = [run for run in own if run.last_batch is not None]
+    own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment.name)]
     diagnosis = ask_stage(
         environment,
         stage,
-        spark=spark_version(spark) if spark is not None else "",
-        sinks=read_sinks_by_session(spark, unnamed_sinks) if spark is not None else None,
-        ask_delta=partial(read_source_by_session, spark) if spark is not None else None,
-        history=[run.as_dict() for run in registered],
+        spark=spark or (spark_version(session) if session is not None else ""),
+        sinks=read_sinks_by_session(session, unnamed_sinks) if session is not None else None,
+        ask_delta=partial(read_source_by_session, session) if session is not None else None,
+        history=[run.as_dict() for run in own if run.last_batch is not None],
         recorded_topic_id=read_topic_id(own, declaration),
         options=commands.options,
-        remedies=read_journals(environment, spark),
+        session=session,
     )
     found = find_history(
         declaration,
         environment.name,
-        record.place,
+        checkpoint_place(declaration.checkpoint),
         diagnosis.evidence.checkpoint,
         diagnosis.evidence.sinks,
         runs,
         commands,
         in_one_folder=environment.in_one_folder,
     )
-    return diagnosis, found
+    return diagnosis.with_findings(found)
 
 
 def refuse_or_accept(
-    judged: tuple[Diagnosis, tuple[Finding, ...]],
+    diagnosis: Diagnosis,
     record: RunRecord,
     accept: Sequence[str],
     commands: Commands,
 ) -> RunRecord:
     """The record with the codes that had to be accepted; raises when the start is unsafe or nobody can tell."""
-    diagnosis, extra = judged
-    findings = (*extra, *diagnosis.findings)
+    findings = diagnosis.findings
     unsafe = [finding for finding in findings if finding.severity is Severity.UNSAFE]
     if unsafe:
         first = unsafe[0]

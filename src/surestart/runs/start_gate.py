@@ -25,7 +25,7 @@ from surestart.journal.half_way import refuse_half_way
 from surestart.runs.find_owner import claim_by_file, claim_or_refuse, refuse_live_owner, seize_or_refuse
 from surestart.runs.guarded_run import GuardedRun, died_run, write_warning
 from surestart.runs.identities import read_source_ids
-from surestart.runs.judge_start import judge_start, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
+from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import refuse_too_old
 from surestart.stage import Stage
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GuardedRun",
     "describe_run",
-    "judge_start",
+    "judge_stage",
     "open_gate",
     "options_of",
     "pass_gate",
@@ -89,15 +89,15 @@ def open_gate(
         refuse_half_way(environment, record.query, spark, commands.options)
         fold_log_runs(environment.table(TABLE).path)
         runs = read_history_or_tell(environment, spark, commands)
-        judged = judge_start(spark, environment, stage, record, runs, commands)
-        refuse_foreign_tables(spark, environment, stage, judged[0])
+        judged = judge_stage(environment, stage, runs, commands, session=spark)
+        refuse_foreign_tables(spark, environment, stage, judged)
         record = refuse_or_accept(judged, claim.record, accept, commands)
         held = claim.held or seize_or_refuse(claim, commands)
     except BaseException:
         if claim.held is not None:
             claim.held.release(clear=claim.held.read() == ClaimContent())
         raise
-    return GuardedRun(spark, environment, stage, record, held, [died_run(one, judged[0]) for one in claim.died], warn)
+    return GuardedRun(spark, environment, stage, record, held, [died_run(one, judged) for one in claim.died], warn)
 
 
 def _open_by_row(
@@ -112,8 +112,8 @@ def _open_by_row(
     refuse_half_way(environment, record.query, spark, commands.options)
     runs = read_history_or_tell(environment, spark, commands)
     record = refuse_live_owner(record, runs, accept, commands)
-    judged = judge_start(spark, environment, stage, record, runs, commands)
-    refuse_foreign_tables(spark, environment, stage, judged[0])
+    judged = judge_stage(environment, stage, runs, commands, session=spark)
+    refuse_foreign_tables(spark, environment, stage, judged)
     record = refuse_or_accept(judged, record, accept, commands)
     claimed = claim_or_refuse(spark, environment, record, runs, commands)
     run = GuardedRun(spark, environment, stage, claimed, warn=warn)

@@ -20,6 +20,8 @@ from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from surestart.facts.delta.unread_commits import Reading
     from surestart.journal.journal import Journal
 
@@ -35,17 +37,17 @@ def ask_stage(
     history: Iterable[Mapping[str, object]] = (),
     recorded_topic_id: str = "",
     options: str = "",
-    remedies: Sequence[Journal] | None = None,
+    session: SparkSession | None = None,
 ) -> Diagnosis:
-    """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, remedies: the
-    journal, where a session had to read it."""
+    """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, session: what
+    reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = Commands(stage.name, environment.name, options)
     ledgers = read_ledgers(stage, environment)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
     try:
-        journals = read_remedies(environment) if remedies is None else remedies
+        journals = read_remedies(environment, session)
     except CannotTell as error:
         unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
 
@@ -78,13 +80,13 @@ def ask_stage(
     return diagnosis.with_findings(begun) if begun else diagnosis
 
 
-def read_remedies(environment: Environment) -> tuple[Journal, ...]:
+def read_remedies(environment: Environment, session: SparkSession | None = None) -> tuple[Journal, ...]:
     """The journal of remedies; empty where it is in a catalog and no session is at hand: the answer about a begin after
     a remedy then errs on the careful side, and the start gate has a session."""
-    if not environment.root:
-        return ()
     from surestart.journal.journal import TABLE, read_journals
 
+    if not environment.root:
+        return read_journals(environment, session) if session is not None else ()
     folder = Path(environment.table(TABLE).path) / "_delta_log"
     try:
         if "://" not in environment.root:
