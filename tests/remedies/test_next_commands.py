@@ -13,7 +13,7 @@ import pytest
 from surestart.cli.apply import confirming
 from surestart.cli.arguments import read_environment
 from surestart.cli.main import build_parser
-from surestart.cli.plan import check_options, typed_options
+from surestart.cli.plan import check_options, wanted_of
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
 from surestart.history.describe_run import options_of
@@ -70,12 +70,12 @@ def test_a_plan_is_made_again_with_what_it_was_made_with(environment: Environmen
         running(environment, journaled=False).plan,
         remedy=args.remedy,
         stage=args.stage,
-        options=typed_options(args),
+        options=wanted_of(args).options,
         settings={"root": environment.root, "source": "files"},
     )
     again = parsed(plan_again(plan))
     check_options(again)
-    assert (again.remedy, again.stage, typed_options(again)) == (args.remedy, args.stage, typed_options(args))
+    assert (again.remedy, again.stage, wanted_of(again).options) == (args.remedy, args.stage, wanted_of(args).options)
     assert (again.root, again.set, again.output) == (environment.root, ["source=files"], "plan.json")
 
 

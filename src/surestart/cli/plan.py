@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from surestart.cli.arguments import add_environment_arguments, choose_stages, re
 from surestart.cli.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
+from surestart.remedies.planning.wanted import Wanted
 from surestart.typed import at, surestart, typed, word
 from surestart.words.finding import EXIT_CODES, Verdict
 
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from surestart.remedies.plan.chain import Chain
     from surestart.remedies.plan.plan import Plan
-    from surestart.stage import Stage
-    from surestart.verdict.diagnose import Diagnosis
 
 _REMEDIES = """\
 remedies:
@@ -33,23 +33,6 @@ remedies:
   reset     rebuild the stage, and those below it, from the beginning
   retire    a query that nobody needs: its checkpoint goes, its tables stay or go
 """
-
-
-_BELONGS = {
-    "from_batch": ("replay",),
-    "from_time": ("replay",),
-    "from_positions": ("replay",),
-    "from_output": ("replay",),
-    "range": ("backfill",),
-    "arrived_from": ("backfill",),
-    "arrived_before": ("backfill",),
-    "clear_tables": ("retire",),
-    "accept_loss": ("replay", "reset"),
-    "keep_lost": ("replay", "reset"),
-    "no_run": ("replay", "backfill", "reset"),
-    "jobs": ("replay", "reset", "retire"),
-    "beside": ("reset",),
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,16 +109,14 @@ def run(args: argparse.Namespace) -> int:
 
 def check_options(args: argparse.Namespace) -> None:
     """Raises for an option that would have no effect, before anything is asked or started."""
-    for name, remedies in _BELONGS.items():
-        value = getattr(args, name)
-        if value is not None and value is not False and value != [] and args.remedy not in remedies:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is for {' and '.join(remedies)}, not for {args.remedy}",
-                meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
-                next=_again(args, args.remedy, args.stage),
-            )
-    begins = (args.from_batch, args.from_time, args.from_positions, args.from_output or None)
-    if len([one for one in begins if one is not None]) > 1:
+    wanted = wanted_of(args)
+    if wanted.misplaced:
+        raise UsageError(
+            wanted.misplaced,
+            meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
+            next=_again(args, args.remedy, args.stage),
+        )
+    if wanted.begins > 1:
         raise UsageError(
             "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
@@ -143,96 +124,25 @@ def check_options(args: argparse.Namespace) -> None:
         )
 
 
+def wanted_of(args: argparse.Namespace) -> Wanted:
+    given = {field.name: getattr(args, field.name) for field in fields(Wanted)}
+    return Wanted(**{**given, "range": tuple(args.range)})
+
+
 def _again(args: argparse.Namespace, remedy: str, stage: str, *begin: object) -> str:
     place = at(args.env or os.environ.get("SURESTART_ENV") or "local", given_options(args))
     return surestart("plan", remedy, stage, *begin, "-o", "plan.json", place=place)
-
-
-def typed_options(args: argparse.Namespace) -> str:
-    """What was asked for, as it would be typed again. A loss has to be named anew: it may be another one by then."""
-    words = []
-    for name in _BELONGS:
-        value, option = getattr(args, name), f"--{name.replace('_', '-')}"
-        if name == "accept_loss" or value is None or value is False or value == []:
-            continue
-        values = value if isinstance(value, list) else [value]
-        words += [option] if value is True else [f"{option} {word(str(one))}" for one in values]
-    return " ".join(words)
 
 
 def make_plan(
     spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
 ) -> Plan:
     """The remedy that was asked for, with the jobs that it stops."""
-    from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
-
-    return with_jobs(spark, environment, _make_plan(spark, environment, chain, args, settings), args.jobs or AUTO)
-
-
-def _make_plan(
-    spark: SparkSession, environment: Environment, chain: Chain, args: argparse.Namespace, settings: dict[str, str]
-) -> Plan:
-    from surestart.journal.half_way import refuse_half_way
-    from surestart.remedies.planning.plan_replay import From, plan_replay, read_positions, read_time
-    from surestart.remedies.planning.plan_reset import plan_reset
-    from surestart.remedies.planning.request import Request
-    from surestart.sources.kafka import KafkaSource
+    from surestart.remedies.planning.plan_remedy import plan_remedy
 
     check_options(args)
-    name = args.stage.removeprefix(f"{environment.pipeline}-")
-    for link in chain.below(name):
-        refuse_half_way(environment, link.query, spark, given_options(args))
-        if isinstance(link.stage.source, KafkaSource):
-            # Before the jobs are paused and rows are cleared: the remedy begins a new stream in the end.
-            link.stage.source.refuse_shown_secrets(spark)
-    request = Request(
-        settings=settings,
-        pipeline=args.pipeline or "",
-        accept_loss=args.accept_loss,
-        keep_lost=args.keep_lost,
-        run=not args.no_run,
-        options=typed_options(args),
-    )
-    if args.remedy == "resume":
-        from surestart.remedies.planning.plan_resume import plan_resume
-
-        diagnosis = judge(spark, environment, chain.link(name).stage, given_options(args))
-        return plan_resume(spark, environment, chain, name, diagnosis, request)
-    if args.remedy == "retire":
-        from surestart.remedies.planning.plan_retire import plan_retire
-
-        return plan_retire(spark, environment, chain, name, args.clear_tables, request)
-    if args.remedy == "backfill":
-        from surestart.remedies.planning.plan_backfill import Between, plan_backfill, read_ranges
-
-        between = Between(
-            read_time(args.arrived_from) if args.arrived_from else None,
-            read_time(args.arrived_before) if args.arrived_before else None,
-        )
-        return plan_backfill(spark, environment, chain, name, read_ranges(args.range), between, request)
-    if args.remedy == "replay":
-        begin = From(
-            batch=args.from_batch,
-            time=read_time(args.from_time) if args.from_time else None,
-            positions=read_positions(args.from_positions) if args.from_positions else None,
-            output=args.from_output,
-        )
-        return plan_replay(spark, environment, chain, name, begin, request)
-    if args.beside:
-        from surestart.remedies.planning.plan_beside import plan_reset_beside
-
-        return plan_reset_beside(spark, environment, chain, name, request)
-    return plan_reset(spark, environment, chain, name, request)
-
-
-def judge(spark: SparkSession, environment: Environment, stage: Stage, options: str) -> Diagnosis:
-    """As the start gate judges, the run history and tables of a catalog included."""
-    from surestart.history.read_runs import read_runs
-    from surestart.runs.judge_start import judge_stage
-    from surestart.words.next_commands import Commands
-
-    commands = Commands(stage.name, environment.name, options)
-    return judge_stage(environment, stage, read_runs(environment, spark), commands, session=spark)
+    pipeline, place = args.pipeline or "", given_options(args)
+    return plan_remedy(spark, environment, chain, wanted_of(args), settings=settings, pipeline=pipeline, place=place)
 
 
 def check_output(path: str | None) -> None:

@@ -1,0 +1,84 @@
+"""What is wanted of a remedy, as a value: the same for the command line, a notebook and a program of your own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from surestart.typed import word
+
+# Which remedies each option belongs to. remedy and stage belong to all.
+_BELONGS = {
+    "from_batch": ("replay",),
+    "from_time": ("replay",),
+    "from_positions": ("replay",),
+    "from_output": ("replay",),
+    "range": ("backfill",),
+    "arrived_from": ("backfill",),
+    "arrived_before": ("backfill",),
+    "clear_tables": ("retire",),
+    "accept_loss": ("replay", "reset"),
+    "keep_lost": ("replay", "reset"),
+    "no_run": ("replay", "backfill", "reset"),
+    "jobs": ("replay", "reset", "retire"),
+    "beside": ("reset",),
+}
+_BEGINS = ("from_batch", "from_time", "from_positions", "from_output")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """remedy: resume, replay, backfill, reset or retire.
+    stage: its name, without that of the pipeline.
+    from_batch, from_time, from_positions, from_output: where a replay begins; at most one of them.
+    range: what a backfill fills, each as SOURCE:PARTITION:FIRST-LAST; none: the gaps that are found by counting.
+    arrived_from, arrived_before: only rows that arrived in that time, for a backfill.
+    clear_tables: a retirement empties the stage's tables too.
+    accept_loss: so many rows are lost for ever, and that is known.
+    keep_lost: rows that the source no longer has stay as they are.
+    no_run: starting the stages is left to their schedule.
+    jobs: which Databricks jobs the plan stops: auto, all, found or none.
+    beside: a reset fills new tables while readers keep the old ones."""
+
+    remedy: str
+    stage: str
+    from_batch: int | None = None
+    from_time: str | None = None
+    from_positions: str | None = None
+    from_output: bool = False
+    range: tuple[str, ...] = ()
+    arrived_from: str | None = None
+    arrived_before: str | None = None
+    clear_tables: bool = False
+    accept_loss: int | None = None
+    keep_lost: bool = False
+    no_run: bool = False
+    jobs: str | None = None
+    beside: bool = False
+
+    @property
+    def options(self) -> str:
+        """As it would be typed again. A loss has to be named anew: it may be another one by then."""
+        words = []
+        for name, value in self._given():
+            option = f"--{name.replace('_', '-')}"
+            values = value if isinstance(value, tuple) else (value,)
+            if name != "accept_loss":
+                words += [option] if value is True else [f"{option} {word(str(one))}" for one in values]
+        return " ".join(words)
+
+    @property
+    def misplaced(self) -> str:
+        """The first option that would have no effect on this remedy, and which it is for; "" where there is none."""
+        for name, _ in self._given():
+            if self.remedy not in _BELONGS[name]:
+                return f"--{name.replace('_', '-')} is for {' and '.join(_BELONGS[name])}, not for {self.remedy}"
+        return ""
+
+    @property
+    def begins(self) -> int:
+        """In how many ways it was said where a replay begins."""
+        return len([name for name, _ in self._given() if name in _BEGINS])
+
+    def _given(self) -> list[tuple[str, object]]:
+        values = [(field.name, getattr(self, field.name)) for field in fields(self) if field.name in _BELONGS]
+        return [(name, value) for name, value in values if value is not None and value is not False and value != ()]
