@@ -20,9 +20,7 @@ from typing import Any
 
 from sensor_pipeline.reached import TableFiles, read_by_raw_ingest, read_table_files
 from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
-from surestart.environment import Environment
-from surestart.errors import CannotTell
-from surestart.facts.checkpoint.reach import Reach, read_reach
+from surestart import CannotTell, Environment, Reach, read_reach
 from surestart.typed import delta_name, spark_sql
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")

@@ -18,7 +18,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from sensor_pipeline.records import MESSAGE, RANGES, REQUIRED, TEXTS, TIME_FORM
-from surestart.spark.column_functions import is_valid_utf8, try_timestamp
+from surestart import is_valid_utf8, try_timestamp
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

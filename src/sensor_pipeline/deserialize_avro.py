@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 
 from sensor_pipeline.deserialize import readings_of
 from sensor_pipeline.records import MESSAGE
-from surestart.avro.decode import decode_avro
-from surestart.avro.registry import RegistryResolver
-from surestart.avro.schemas import FixedSchema, SchemaResolver
+from surestart import FixedSchema, RegistryResolver, SchemaResolver, decode_avro
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,10 +19,16 @@ from typing import Any
 
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
 from sensor_pipeline.tally import Position
-from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.facts.kafka.admin import import_client
-from surestart.facts.kafka.evidence import read_kafka_evidence
-from surestart.facts.kafka.security import SecretPlace, client_settings, refused_settings
+from surestart import (
+    CannotTell,
+    SecretPlace,
+    SurestartError,
+    UsageError,
+    client_settings,
+    import_client,
+    read_kafka_evidence,
+    refused_settings,
+)
 
 _PER_TRANSACTION = 5000
 _SECONDS = 30

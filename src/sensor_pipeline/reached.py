@@ -6,12 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from surestart.environment import Environment
-from surestart.errors import CannotTell
-from surestart.facts.checkpoint.file_list import plain_path, read_listed_files
-from surestart.facts.checkpoint.reach import NOTHING, UP_TO, Reach, reach_in_table
-from surestart.facts.delta.active_files import ActiveFile, read_active_files
-from surestart.facts.delta.log import read_delta_log
+from surestart import (
+    READ_NOTHING,
+    READ_UP_TO,
+    ActiveFile,
+    CannotTell,
+    Environment,
+    Reach,
+    plain_path,
+    reach_in_table,
+    read_active_files,
+    read_delta_log,
+    read_listed_files,
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +51,8 @@ def read_table_files(environment: Environment, name: str, below: Reach | None = 
     if below is not None:
         reach = reach_in_table(below, log.table_id, log.latest_version)
         # A position that cannot be known counts as everything: better a row too many called lost than one too few.
-        if reach.how in (NOTHING, UP_TO):
-            read = read_active_files(table.path, reach.version) if reach.how == UP_TO else ()
+        if reach.how in (READ_NOTHING, READ_UP_TO):
+            read = read_active_files(table.path, reach.version) if reach.how == READ_UP_TO else ()
             unread = frozenset(file.path for file in files) - {file.path for file in read}
     return TableFiles(folder, table.label, files, unread)
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from surestart.errors import UsageError
+from surestart import UsageError
 
 _SHARES = (  # out of 200
     ("duplicate", 4),

@@ -25,17 +25,24 @@ from sensor_pipeline.records import (
     READING_COLUMNS,
 )
 from sensor_pipeline.simulate import read_truth, write_files
-from surestart.avro.registry_split import AsksRegistry, RegistrySplit
-from surestart.environment import Environment
-from surestart.errors import UsageError
-from surestart.facts.kafka.security import SecretPlace
-from surestart.sinks.both import Both
-from surestart.sinks.delta.append import DeltaAppend
-from surestart.sinks.delta.merge import DeltaMerge
-from surestart.sources.delta import DeltaSource
-from surestart.sources.files import FileSource
-from surestart.sources.kafka import KafkaSource
-from surestart.stage import Pipeline, Sink, Source, Stage, Transform
+from surestart import (
+    AsksRegistry,
+    Both,
+    DeltaAppend,
+    DeltaMerge,
+    DeltaSource,
+    Environment,
+    FileSource,
+    KafkaSource,
+    Pipeline,
+    RegistrySplit,
+    SecretPlace,
+    Sink,
+    Source,
+    Stage,
+    Transform,
+    UsageError,
+)
 from surestart.typed import surestart, word
 
 if TYPE_CHECKING:
@@ -176,8 +183,7 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
     place = settings.get("postgres_url", "")
     if not place:
         return gold
-    from surestart.facts.postgres.url import DatabaseUrl
-    from surestart.sinks.postgres.sink import PostgresSink
+    from surestart import DatabaseUrl, PostgresSink
 
     second = PostgresSink(
         DatabaseUrl.from_setting(place),
@@ -203,8 +209,7 @@ def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | No
     if kind == "json":
         return to_readings, None
     from sensor_pipeline.deserialize_avro import AvroReadings
-    from surestart.avro.registry import RegistryResolver
-    from surestart.avro.schemas import FolderResolver, read_fixed_schema
+    from surestart import FolderResolver, RegistryResolver, read_fixed_schema
 
     registry, schema = settings.get("registry", ""), settings.get("avro_schema", "")
     if kind == "avro" and schema:
@@ -245,7 +250,7 @@ def _kafka(settings: Mapping[str, str]) -> KafkaSource:
 
 def _local_broker() -> str:
     """The broker that `make kafka` started in this folder."""
-    from surestart.local.kafka_detached import read_detached
+    from surestart import read_detached
 
     broker = read_detached(Path(".surestart/kafka").absolute())
     if broker is None or not broker.running:

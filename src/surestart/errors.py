@@ -43,20 +43,30 @@ class SurestartError(Exception):
 
 
 class UsageError(SurestartError):
+    """A bad argument, an unknown stage or environment, or malformed input. Nothing was done."""
+
     exit_code = EXIT_USAGE
 
 
 class Refused(SurestartError):
+    """Going on would lose or duplicate rows. Nothing was changed."""
+
     exit_code = EXIT_REFUSED
 
 
 class CannotTell(SurestartError):
+    """Evidence is missing or out of reach: neither safe nor unsafe."""
+
     exit_code = EXIT_CANNOT_TELL
 
 
 class StoppedHalfway(SurestartError):
+    """Something was done, and not all of it. The same command goes on where it was."""
+
     exit_code = EXIT_HALFWAY
 
 
 class Unexpected(SurestartError):
+    """A fault of surestart itself. It is no verdict on anything."""
+
     exit_code = EXIT_UNEXPECTED

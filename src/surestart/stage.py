@@ -39,6 +39,8 @@ class BatchContext:
 
 
 class Source(Protocol):
+    """Where a stage reads from, as a stream, and as everything that is there now."""
+
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame: ...
 
     def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
@@ -48,6 +50,8 @@ class Source(Protocol):
 
 
 class Sink(Protocol):
+    """Where a stage writes to: each batch once, however often Spark brings it."""
+
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         """The tables exist with this stage's layout; a table with a foreign schema is refused."""
 
@@ -58,6 +62,15 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Stage:
+    """One query: where it reads, how its rows change, where they go.
+
+    name: without that of the pipeline; the query is `<pipeline>-<name>`.
+    source, sink: where it reads from and writes to.
+    transform: from the rows of the source to those of the sink; pure.
+    output_mode: as Spark has it.
+    state: the names of its stateful operators, so that another state than the stored one is noticed.
+    confs: Spark settings of this query, as pairs."""
+
     name: str
     source: Source
     transform: Transform

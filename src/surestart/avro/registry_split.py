@@ -32,6 +32,10 @@ class AsksRegistry(Protocol):
 
 @dataclass(frozen=True)
 class RegistrySplit(DeltaSplit):
+    """A split whose batches ask a schema registry.
+
+    per_batch: what asks it; the credentials are read when a run starts."""
+
     per_batch: AsksRegistry | None = None
 
     def prepare(self, spark: SparkSession, environment: Environment) -> None:

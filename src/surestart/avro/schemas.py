@@ -44,6 +44,8 @@ class SchemaResolver(Protocol):
 
 @dataclass(frozen=True)
 class FixedSchema:
+    """One writer schema for all records, as JSON text."""
+
     text: str
 
     @property
@@ -60,6 +62,8 @@ class FixedSchema:
 
 
 def read_fixed_schema(path: str) -> FixedSchema:
+    """The writer schema in this file. Raises UsageError where it cannot be read, or is no Avro schema."""
+
     try:
         schema = FixedSchema(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

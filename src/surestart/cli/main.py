@@ -114,9 +114,9 @@ def _run(arguments: list[str]) -> int:
     parser = build_parser(verb, arguments)
     args = parser.parse_args(arguments)
     if args.version:
-        from surestart import __version__
+        from surestart.version import VERSION
 
-        print(__version__)  # noqa: T201
+        print(VERSION)  # noqa: T201
         return 0
     if not args.verb:
         parser.print_help()

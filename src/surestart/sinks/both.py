@@ -33,6 +33,9 @@ class BatchSink(Sink, Protocol):
 
 @dataclass(frozen=True)
 class Both:
+    """Each batch goes to the first sink and then to the second, exactly once to each. Between the two a reader may see
+    it in the first only."""
+
     first: BatchSink
     second: BatchSink
 

@@ -10,6 +10,8 @@ from surestart.words.next_commands import says_start
 
 
 class Severity(StrEnum):
+    """How bad a finding is. Ignorance stands above attention: what nobody knows may be unsafe."""
+
     INFO = "info"
     ATTENTION = "attention"
     CANNOT_TELL = "cannot tell"
@@ -17,6 +19,8 @@ class Severity(StrEnum):
 
 
 class Verdict(StrEnum):
+    """What all findings of a stage come to: the worst of them."""
+
     SAFE = "safe"
     ATTENTION = "attention"
     CANNOT_TELL = "cannot tell"
@@ -37,6 +41,15 @@ EXIT_CODES = {Verdict.SAFE: 0, Verdict.ATTENTION: 1, Verdict.UNSAFE: 3, Verdict.
 
 @dataclass(frozen=True)
 class Finding:
+    """What was found, in the four parts in which errors speak too.
+
+    code: a name that stays the same; docs/findings.md has a section for it.
+    severity: how bad it can be.
+    evidence: what was seen, with numbers.
+    meaning: what follows from it for the data.
+    next: one command that runs as printed.
+    do_not: what makes it worse; "" where nothing does."""
+
     code: str
     severity: Severity
     evidence: str

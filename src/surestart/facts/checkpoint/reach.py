@@ -38,6 +38,7 @@ class Reach:
 
 
 def read_reach(checkpoint: str) -> Reach:
+    """How far the query has read, by its newest committed batch. What cannot be read is a problem of the answer."""
     found = read_checkpoint(checkpoint, entries=2)
     reach = Reach(checkpoint, found.latest_planned, found.latest_committed)
     if found.exists is None:

@@ -60,6 +60,12 @@ ALREADY, APPLIED = "already applied", "applied"
 
 @dataclass(frozen=True)
 class Applied:
+    """What was done.
+
+    outcome: "applied", or "already applied" where the same plan had been applied before.
+    journal: each step of the remedy, as it was written down.
+    certificate: the counted proof of the last step; None where the plan counts nothing."""
+
     outcome: str
     journal: Journal
     certificate: Mapping[str, Any] | None = None
