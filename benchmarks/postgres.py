@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.servers.postgres_server import PostgresServer, postgres_server
+
 from surestart.environment import environment_from_settings
 from surestart.facts.postgres.url import DatabaseUrl
-from surestart.local.postgres_server import PostgresServer, postgres_server
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.session import local_session
 from surestart.stage import BatchContext

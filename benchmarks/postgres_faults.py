@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.servers.postgres_server import PostgresServer, postgres_server
+
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
 from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.failpoints import reach
-from surestart.local.postgres_server import PostgresServer, postgres_server
 from surestart.runs.runner import StageFailed, run_ungated
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.session import local_session

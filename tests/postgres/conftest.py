@@ -16,7 +16,7 @@ import psycopg
 import psycopg.conninfo
 import pytest
 
-from surestart.local.postgres_server import PostgresServer, postgres_server
+from tests.servers.postgres_server import PostgresServer, postgres_server
 
 from .database import Database
 

@@ -17,9 +17,9 @@ import pytest
 
 from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageError
 from surestart.facts.postgres.url import DatabaseUrl
-from surestart.local.postgres_server import PostgresServer
 from surestart.sinks.postgres.batch import BatchWrite, write_batch
 from surestart.sinks.postgres.copy import Staging, copy_batches
+from tests.servers.postgres_server import PostgresServer
 
 from .database import EVENTS, Database, Row, append, readings, upsert, write
 

@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """
 import signal
-from surestart.local.postgres_server import postgres_server
+from tests.servers.postgres_server import postgres_server
 with postgres_server() as server:
     print(server.process.pid, server.url, server.folder, flush=True)
     signal.pause()

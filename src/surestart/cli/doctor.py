@@ -33,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
     )
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

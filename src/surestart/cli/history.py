@@ -17,7 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_environment_arguments(parser)
     parser.add_argument("--limit", type=int, default=20, help="how many runs, the newest (default 20)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/gate.md)")
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -49,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--progress", metavar="FILE", help="Spark's progress or a driver log: durations and lag for the page"
     )
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def commands_of_its_stage(location: str) -> Commands | None:

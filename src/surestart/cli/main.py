@@ -70,6 +70,7 @@ def build_parser(verb: str | None, arguments: Sequence[str] = ()) -> argparse.Ar
         if name == verb:
             module = importlib.import_module(f"surestart.cli.{name}")
             module.add_arguments(sub)
+            sub.add_argument("--no-color", action="store_true", help="accepted everywhere; no output has colour")
             if not {"-h", "--help"}.isdisjoint(arguments) and hasattr(module, "describe_settings"):
                 sub.epilog = f"{module.describe_settings(arguments)}\n{EXIT_CODES}"
     return parser

@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, for `surestart apply FILE`")
     parser.add_argument("--html", metavar="FILE", help="also write it as a self-contained page")
     parser.add_argument("--json", action="store_true", help="the plan as one JSON object on stdout")
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
     begin = parser.add_argument_group("replay")
     begin.add_argument("--from-batch", type=int, metavar="N", help="from this batch of the stage on")
     begin.add_argument("--from-time", metavar="TIME", help="from the first batch written then or later (ISO 8601)")

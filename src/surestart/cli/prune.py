@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--apply", metavar="DIGEST", help="remove what was listed under this digest")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

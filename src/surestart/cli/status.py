@@ -21,7 +21,6 @@ from surestart.report.text.status_table import QueryStatus, TableStatus, render_
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_environment_arguments(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

