@@ -30,13 +30,13 @@ from surestart.facts.evidence.session_evidence import with_changes
 from surestart.journal.journal import UNDONE, Journal
 from surestart.journal.next_command import plan_command
 from surestart.journal.passing import Passing
+from surestart.journal.step_kinds import changes_content
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SKIP, EXCLUDE = "skipChangeCommits", "excludeRegex"
-_CONTENT = ("clear", "swap")
 _COMMITS = 1_000_000
 
 
@@ -173,7 +173,12 @@ def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack,
         for entry in journal.entries:
             kind, _, name = entry.step.partition(":")
             version, before = entry.facts.get("version"), entry.facts.get("restored")
-            if entry.state == UNDONE and kind in _CONTENT and name == table and type(version) is type(before) is int:
+            if (
+                entry.state == UNDONE
+                and changes_content(kind)
+                and name == table
+                and type(version) is type(before) is int
+            ):
                 passed = frozenset(one.stream for one in journal.passed if one.step == entry.step)
                 found.append(TakenBack(entry.digest, entry.step, before, version, passed))
     return tuple(sorted(found, key=lambda one: one.version))

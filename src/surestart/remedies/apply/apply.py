@@ -10,7 +10,6 @@ names jobs is begun before the claims and stops them first (stand_still); its la
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -34,14 +33,15 @@ from surestart.journal.journal import (
     read_journals,
 )
 from surestart.journal.next_command import named
+from surestart.journal.step_kinds import AFTER, kind_of
 from surestart.remedies.apply.filling import begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.jobs.back import jobs_back_on_failure, set_jobs_back
-from surestart.remedies.jobs.plan_jobs import KINDS, stops_jobs
+from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.stand_still import stand_still
-from surestart.remedies.loss.new_loss import REMOVING, refuse_new_loss
+from surestart.remedies.loss.new_loss import refuse_new_loss
 from surestart.remedies.plan.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.check_plan import check_names, check_touched
+from surestart.remedies.plan.check_plan import check_names, check_steps, check_touched
 from surestart.remedies.plan.claiming import begin_alone, claimed
 from surestart.remedies.plan.journaling import carried_on, enter_done, stopped
 from surestart.remedies.plan.plan import Plan, Step, check_environment
@@ -102,7 +102,7 @@ def apply_plan(
     if journal is None:
         check_touched(plan, chain, environment)
         check_world(spark, chain, plan)
-        if any(step.kind in REMOVING for step in plan.steps):
+        if any(kind_of(step.kind).removes_rows for step in plan.steps):
             refuse_new_loss(run, begun=False)
         _check_confirmed(plan, confirm(plan))
     reach("remedy.before_claim")
@@ -117,11 +117,11 @@ def apply_plan(
                 run = stand_still(run, claims, begun=journal is not None)
             else:
                 run = _claim_and_begin(run, claims)
-            run = _do(run, [step for step in plan.steps if not _is_after_release(plan, step)])
+            run = _do(run, [step for step in plan.steps if not _is_after_release(step)])
             run = enter_done(run, RELEASED, RELEASE)
         reach("remedy.released")
     with jobs_back_on_failure(run):
-        run = _do(run, [step for step in plan.steps if _is_after_release(plan, step)])
+        run = _do(run, [step for step in plan.steps if _is_after_release(step)])
     run = enter_done(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
 
@@ -138,25 +138,6 @@ def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
     if journal.state != BEGUN:
         raise carried_on(run, "apply")
     return replace(run, journal=journal)
-
-
-def check_steps(plan: Plan) -> None:
-    """Raises when this version cannot do one of the steps: found out only there, the plan would stand half-way."""
-    unknown = [step.kind for step in plan.steps if not _is_known(step.kind)]
-    if unknown:
-        raise Refused(
-            f"the plan {plan.digest[:12]} has steps that this version cannot do: {', '.join(dict.fromkeys(unknown))}",
-            meaning="Another version made it, or it is for what no remedy can do yet. This call changed nothing.",
-            next="surestart --version",
-            do_not="do that step by hand.",
-            code="StepUnknown",
-        )
-
-
-def _is_known(kind: str) -> bool:
-    if kind in KINDS:
-        return True
-    return kind.isidentifier() and importlib.util.find_spec(f"surestart.remedies.steps.{kind}") is not None
 
 
 def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journal | None:
@@ -179,7 +160,7 @@ def _do(run: Running, steps: list[Step]) -> Running:
         run.say(step.what)
         module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
         try:
-            if step.kind in REMOVING and not looked:
+            if kind_of(step.kind).removes_rows and not looked:
                 # Before the first one of this process: the plan may have lain half-way for days.
                 refuse_new_loss(run, begun=True)
                 looked = True
@@ -200,8 +181,8 @@ def _do(run: Running, steps: list[Step]) -> Running:
     return run
 
 
-def _is_after_release(plan: Plan, step: Step) -> bool:
-    return step.kind in ("run", "certify", "unpause", "drop")
+def _is_after_release(step: Step) -> bool:
+    return kind_of(step.kind).phase == AFTER
 
 
 def _check_confirmed(plan: Plan, typed: str) -> None:

@@ -9,9 +9,8 @@ from surestart.facts.delta.pinned import reading_errors
 from surestart.facts.delta.remedy_note import MARKER, UNDO
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import DONE, UNDONE
-from surestart.remedies.apply.undo_loss import CONTENT
+from surestart.journal.step_kinds import changes_content, is_of_jobs
 from surestart.remedies.jobs.back import set_jobs_back
-from surestart.remedies.jobs.plan_jobs import KINDS
 from surestart.remedies.plan.journaling import enter, explained, stopped
 from surestart.remedies.plan.plan import Step
 from surestart.remedies.plan.running import Running
@@ -56,7 +55,7 @@ def look_again(run: Running, order: Sequence[Step], check: Callable[[Running], N
 
 
 def _is_untouched(run: Running, step: Step) -> bool:
-    if step.kind not in CONTENT or any(_brought_back(run, one) for one in run.plan.steps):
+    if not changes_content(step.kind) or any(_brought_back(run, one) for one in run.plan.steps):
         return False
     _, output = find_output(run, step)
     return not any(
@@ -66,9 +65,9 @@ def _is_untouched(run: Running, step: Step) -> bool:
 
 def _brought_back(run: Running, step: Step) -> bool:
     """Of a table whose step was never done there was nothing to bring back."""
-    if step.id not in run.journal.undone or step.kind in KINDS:
+    if step.id not in run.journal.undone or is_of_jobs(step.kind):
         return False
-    return step.kind not in CONTENT or step.id in run.journal.done or bool(run.journal.undo_facts(step.id))
+    return not changes_content(step.kind) or step.id in run.journal.done or bool(run.journal.undo_facts(step.id))
 
 
 def _former_state(run: Running) -> str:

@@ -21,16 +21,17 @@ from surestart.history.describe_run import options_of
 from surestart.journal.half_way import half_way
 from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.journal.next_command import named
+from surestart.journal.step_kinds import changes_content, kind_of
 from surestart.remedies.apply.give_up import give_up, look_again
-from surestart.remedies.apply.undo_loss import CONTENT, refuse_undo_loss
+from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import refuse_unstartable
 from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
 from surestart.remedies.jobs.back import set_jobs_back
-from surestart.remedies.jobs.plan_jobs import KINDS, stops_jobs
+from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.stand_still import stand_still_again
 from surestart.remedies.plan.beside import BESIDE, CHECK, FILL
 from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.check_plan import check_names
+from surestart.remedies.plan.check_plan import check_names, check_steps
 from surestart.remedies.plan.claiming import claimed, refuse_new_owners
 from surestart.remedies.plan.journaling import carried_on, enter, read_again
 from surestart.remedies.plan.plan import Plan, Step, check_environment, parse_plan
@@ -42,10 +43,6 @@ from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-# A database's rows are kept for as long as nobody prunes them; Delta's former files are not.
-_FIRST = {"clear": 0, "swap": 0, "database": 1}
 
 
 def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:
@@ -75,6 +72,7 @@ def undo_remedy(
 ) -> Journal:
     """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
     check_environment(plan, environment)
+    check_steps(plan)
     check_names(plan, chain, environment, "undo")
     journals = read_journals(environment, spark)
     journal = next((one for one in journals if one.digest == plan.digest), None)
@@ -145,7 +143,7 @@ def undo_remedy(
             say(f"take back: {step.what}")
             module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
             try:
-                if step.kind in CONTENT and step.stage == plan.stage:
+                if changes_content(step.kind) and step.stage == plan.stage:
                     # Again: an undo that lay half-way may have outlasted the source's retention.
                     check_version(run, step)
                     refuse_undo_loss(run, accept_loss)
@@ -182,7 +180,7 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
     for step in run.plan.steps:
         if step.kind == "retire" and step.id in run.journal.done:
             check_retired(run, step)
-        if step.kind in CONTENT:
+        if changes_content(step.kind):
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
@@ -197,15 +195,15 @@ def has_taken_over(plan: Plan, journal: Journal) -> bool:
 
 
 def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
-    """Backwards, but for two: tables are first, because only they can turn out to be past help; how the stages go on is
-    last, because it follows from what the tables are by then."""
+    """Backwards, but for the ranks of `step_kinds`."""
     if journal is not None and not has_taken_over(plan, journal):
         return [step for step in plan.steps if step.kind == FILL][:1]
-    back = [step for step in reversed(plan.steps) if step.kind not in ("run", "certify", *KINDS)]
+    ranks = {step.id: kind_of(step.kind).undo_rank for step in plan.steps}
+    back = [step for step in reversed(plan.steps) if ranks[step.id] is not None]
     # What was filled beside is dropped with the first of them.
     filled = [step for step in back if step.kind == FILL]
     back = [step for step in back if step not in filled[:-1]]
-    return sorted(back, key=lambda step: _FIRST.get(step.kind, len(_FIRST)) + (step.kind == "start"))
+    return sorted(back, key=lambda step: ranks[step.id] or 0)
 
 
 def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environment: Environment) -> None:

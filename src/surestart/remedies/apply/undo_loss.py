@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.journal.next_command import named
+from surestart.journal.step_kinds import changes_content
 from surestart.remedies.loss.loss import Reaching, summarize
 from surestart.remedies.loss.source_reach import reaching, together
 from surestart.remedies.loss.still_given import EVIDENCE
@@ -28,9 +29,6 @@ from surestart.spark.delta_table import read_columns, read_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Steps that change what a Delta table holds.
-CONTENT = ("clear", "swap")
-
 
 def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
     """What arrived since the remedy goes with the tables and is read again, if the source still has it."""
@@ -38,7 +36,7 @@ def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
     before = {
         step.arguments["table"]: version_before(run, step)
         for step in run.plan.steps
-        if step.kind in CONTENT and step.id in run.journal.done
+        if changes_content(step.kind) and step.id in run.journal.done
     }
     topic = _refuse_other_topic(run, link)
     links = [one for one in run.chain.below(link.name) if one.name in run.plan.touched]

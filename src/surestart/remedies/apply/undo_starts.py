@@ -13,8 +13,8 @@ from surestart.errors import Refused
 from surestart.journal.journal import FINISHED, RELEASED, read_journals
 from surestart.journal.next_command import named, plan_command
 from surestart.journal.start import find_start, read_begin_stand
+from surestart.journal.step_kinds import changes_content
 from surestart.journal.taken_back import SKIP, find_strange, read_commits, read_taken_back
-from surestart.remedies.apply.undo_loss import CONTENT
 from surestart.remedies.plan.chain import Link
 from surestart.remedies.plan.move_aside import retired_folder
 from surestart.remedies.steps.clear import version_before
@@ -38,7 +38,7 @@ def refuse_unstartable(run: Running) -> None:
     back = {
         str(step.arguments["table"]): version_before(run, step)
         for step in run.plan.steps
-        if step.kind in CONTENT and step.id in run.journal.done
+        if changes_content(step.kind) and step.id in run.journal.done
     }
     retired = {step.stage for step in run.plan.steps if step.kind == "retire" and step.id in run.journal.done}
     for link in run.chain:

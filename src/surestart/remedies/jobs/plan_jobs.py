@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STOP, LOOK = "stop", "look"
-KINDS = (JOBS, STOP, LOOK, UNPAUSE)
 AUTO, ALL, FOUND, NONE = MODES = ("auto", "all", "found", "none")
 _WORKSPACE_FOLDERS = ("/Volumes/", "/dbfs/", "/Workspace/")
 

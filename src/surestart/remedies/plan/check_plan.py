@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.next_command import named, plan_command
+from surestart.journal.step_kinds import STEP_KINDS, kind_of
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.plan import Plan, Step
 
@@ -34,7 +35,7 @@ def check_touched(plan: Plan, chain: Chain, environment: Environment) -> None:
             plan, environment, f"it touches {', '.join(plan.touched) or 'nothing'} and was made for the state of "
             f"{', '.join(plan.world) or 'nothing'}; a {plan.remedy} of {plan.stage} touches {', '.join(wanted)}"
         )  # fmt: skip
-    changed = {step.stage for step in plan.steps if step.stage and step.kind not in ("run", "certify")}
+    changed = {step.stage for step in plan.steps if step.stage and kind_of(step.kind).changes_stage}
     changed |= {name for step in plan.steps for name in step.arguments.get("starts", {})}
     if not changed <= set(wanted):
         raise _refused(plan, environment, f"it changes {', '.join(sorted(changed - set(wanted)))}, and claims {wanted}")
@@ -61,3 +62,16 @@ def _refused(plan: Plan, environment: Environment, what: str, verb: str = "apply
         do_not="edit the plan to fit.",
         code="PlanDoesNotFit",
     )
+
+
+def check_steps(plan: Plan) -> None:
+    """Raises when this version cannot do one of the steps: found out only there, the plan would stand half-way."""
+    unknown = [step.kind for step in plan.steps if step.kind not in STEP_KINDS]
+    if unknown:
+        raise Refused(
+            f"the plan {plan.digest[:12]} has steps that this version cannot do: {', '.join(dict.fromkeys(unknown))}",
+            meaning="Another version made it, or it is for what no remedy can do yet. This call changed nothing.",
+            next="surestart --version",
+            do_not="do that step by hand.",
+            code="StepUnknown",
+        )

@@ -1,0 +1,78 @@
+"""Every kind of step that a plan may have, in one table: asked by whoever makes a plan, applies it, undoes it or checks
+it. `surestart.remedies.steps` has a module of the same name for each kind that is no step of jobs.
+
+    BESIDE   before anything stands still: new tables are filled
+    STILL    while the stages stand still, their queries claimed
+    AFTER    when the stages may start again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BESIDE, STILL, AFTER = "beside", "still", "after"
+
+
+@dataclass(frozen=True)
+class StepKind:
+    """does, undoes: what it does, and what its undo does, for a reader.
+    phase: when it is done.
+    undo_rank: when an undo takes it back; None: an undo passes it by.
+    changes_content: it changes what a Delta table holds; its undo is a RESTORE.
+    removes_rows: rows go that have to come again.
+    changes_stage: it changes something of its stage, and does not only start or count it.
+    is_of_jobs: it is about the Databricks jobs of the stages."""
+
+    does: str
+    undoes: str
+    phase: str = STILL
+    undo_rank: int | None = 2
+    changes_content: bool = False
+    removes_rows: bool = False
+    changes_stage: bool = True
+    is_of_jobs: bool = False
+
+
+_NOTHING = "nothing"
+# An undo goes backwards, but for the ranks: Delta tables are first, because only they can turn out to be past help;
+# then databases, whose removed rows are kept until somebody prunes them; how the stages go on is last, because it
+# follows from what the tables are by then.
+STEP_KINDS = {
+    "jobs": StepKind("writes down how the jobs are set", _NOTHING, undo_rank=None, is_of_jobs=True),
+    "stop": StepKind("pauses the jobs and ends their runs", "sets them back", undo_rank=None, is_of_jobs=True),
+    "look": StepKind("looks once more whether anything has moved", _NOTHING, undo_rank=None, is_of_jobs=True),
+    "unpause": StepKind("sets the jobs as they were", _NOTHING, AFTER, None, is_of_jobs=True),
+    "keep": StepKind("freezes which rows stay", "nothing: the marks are harmless"),
+    "clear": StepKind(
+        "removes the others from a Delta table", "RESTORE", undo_rank=0, changes_content=True, removes_rows=True
+    ),
+    "database": StepKind(
+        "removes the others from PostgreSQL, or puts what was filled beside in their place",
+        "puts the removed ones back",
+        undo_rank=1,
+        removes_rows=True,
+    ),
+    "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte"),
+    "start": StepKind("says how each stage begins", "says how it goes on", undo_rank=3),
+    "backfill": StepKind("writes rows that are missing", "uses up its identity, where it has not written them"),
+    "fill": StepKind("fills new tables beside", "drops them", BESIDE),
+    "mark": StepKind("notes where the new output ends", _NOTHING),
+    "check": StepKind("counts what was filled beside", _NOTHING),
+    "swap": StepKind("puts it in the place of the table's rows", "RESTORE", undo_rank=0, changes_content=True),
+    "run": StepKind("runs a stage through its gate", _NOTHING, AFTER, None, changes_stage=False),
+    "certify": StepKind("counts every row", _NOTHING, AFTER, None, changes_stage=False),
+    "drop": StepKind("drops what was filled beside", _NOTHING, AFTER),
+}
+
+
+def kind_of(name: str) -> StepKind:
+    """Raises KeyError for a kind that this version does not know; `check_steps` has looked before."""
+    return STEP_KINDS[name]
+
+
+def changes_content(name: str) -> bool:
+    return name in STEP_KINDS and STEP_KINDS[name].changes_content
+
+
+def is_of_jobs(name: str) -> bool:
+    return name in STEP_KINDS and STEP_KINDS[name].is_of_jobs
