@@ -20,12 +20,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_lock import check_jars, read_lock, write_lock
+from surestart.spark.jar_lock import JarLock, check_jars, read_lock, write_lock
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
 from surestart.typed import typed, word
@@ -33,6 +35,7 @@ from surestart.typed import typed, word
 # What a stand-in would pull in, and the connectors have brought in their own version.
 _BROUGHT_ALREADY = ("org.apache.kafka:*",)
 _MODULE = "surestart.spark.jars"
+_STAMP = "resolved.json"
 
 
 def jars_folder(coordinates: tuple[str, ...] = ()) -> Path:
@@ -46,7 +49,7 @@ def read_resolved(coordinates: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """The jars of a finished resolution, or nothing when there is none or a file of it is gone."""
     folder = jars_folder(coordinates)
     try:
-        names = json.loads((folder / "resolved.json").read_text())["jars"]
+        names = json.loads((folder / _STAMP).read_text())["jars"]
     except (OSError, ValueError, KeyError):
         return ()
     jars = tuple(folder / name for name in names)
@@ -61,16 +64,28 @@ def resolve_jars(more: tuple[str, ...] = (), say: Callable[[str], object] = lamb
     coordinates = (*lock.requested, *more)
     jars = read_resolved(coordinates)
     if not jars:
-        folder = jars_folder(coordinates)
-        jars = _resolve(folder, more, set(lock.jars), say)
-        check_jars(lock, jars, _MODULE, more=bool(more))
-        stamp = {"coordinates": coordinates, "jars": [str(jar.relative_to(folder)) for jar in jars]}
-        draft = folder / f"resolved.{os.getpid()}"
-        draft.write_text(json.dumps(stamp, indent=1))
-        draft.replace(folder / "resolved.json")
-        return jars
+        _put_in_place(jars_folder(coordinates), coordinates, lock, more, say)
+        jars = read_resolved(coordinates)
     check_jars(lock, jars, _MODULE, more=bool(more))
     return jars
+
+
+def _put_in_place(
+    folder: Path, coordinates: tuple[str, ...], lock: JarLock, more: tuple[str, ...], say: Callable[[str], object]
+) -> None:
+    """The folder is there whole. Two that resolve at the same time do not write into each other's."""
+    draft = folder.with_name(f"{folder.name}.{os.getpid()}")
+    try:
+        jars = _resolve(draft, more, set(lock.jars), say)
+        check_jars(lock, jars, _MODULE, more=bool(more))
+        stamp = {"coordinates": coordinates, "jars": [str(jar.relative_to(draft)) for jar in jars]}
+        (draft / _STAMP).write_text(json.dumps(stamp, indent=1))
+        if not read_resolved(coordinates):
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # Another process was quicker with the same jars.
+                draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _resolve(folder: Path, more: tuple[str, ...], locked: set[str], say: Callable[[str], object]) -> tuple[Path, ...]:
@@ -151,8 +166,7 @@ def _last_problem(lines: list[str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     sys.stderr.write("jars: resolving Delta, Kafka and Avro connectors\n")
-    again = {"--again", "--lock"} & set(arguments)
-    if again:
+    if "--again" in arguments:
         shutil.rmtree(jars_folder(), ignore_errors=True)
 
     def say(line: str) -> None:
@@ -175,8 +189,10 @@ def _write_lock(say: Callable[[str], object]) -> None:
     own = {
         f"{group}_{artifact}-{version}.jar" for group, artifact, version in (one.split(":") for one in spark.packages)
     }
-    jars = _resolve(jars_folder(), (), own, say)
-    write_lock(f"spark-{spark.name}", (*spark.packages, *spark.stand_ins), jars)
+    # Not in the cache: a session that runs opens its jars again and again.
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
+        jars = _resolve(Path(folder), (), own, say)
+        write_lock(f"spark-{spark.name}", (*spark.packages, *spark.stand_ins), jars)
 
 
 if __name__ == "__main__":
