@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -166,3 +169,57 @@ def test_a_link_to_nothing(path: str, tmp_path: Path) -> None:
     (root / path).unlink()
     (root / path).symlink_to("nothing")
     assert main(["inspect", str(root), "--sink", "none"]) in (3, 4)
+
+
+def _instead(path: str, put: Callable[[Path], object]) -> Callable[[Path], object]:
+    def change(root: Path) -> None:
+        place = root / path
+        shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        put(place)
+
+    return change
+
+
+def _notes(partitions: int) -> str:
+    stores = [{"storeName": "default", "numPartitions": partitions}]
+    return "v1\n" + json.dumps({"operatorInfo": {"operatorName": "dedupe"}, "stateStoreInfo": stores})
+
+
+NO_STATE: dict[str, Callable[[Path], object]] = {
+    "state is a file": _instead("state", Path.touch),
+    "state is a pipe": _instead("state", os.mkfifo),
+    "state leads nowhere": _instead("state", lambda path: path.symlink_to("nothing")),
+    "an operator is a file": _instead("state/0", Path.touch),
+    "the first operator is gone": lambda root: (root / "state/0").rename(root / "state/1"),
+    "a snapshot is a folder": _instead("state/0/0/5.snapshot", Path.mkdir),
+    "a snapshot is a pipe": _instead("state/0/0/5.snapshot", os.mkfifo),
+    "no partition is declared": lambda root: (root / "state/0/_metadata/metadata").write_text(_notes(0)),
+    "fewer than none": lambda root: (root / "state/0/_metadata/metadata").write_text(_notes(-5)),
+}
+
+
+@pytest.mark.parametrize("name", NO_STATE)
+def test_state_that_is_not_what_it_is_called(name: str, tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "ck")
+    make_state(root, [5], suffix="snapshot")
+    assert main(["inspect", str(root), "--sink", "none"]) == 0
+    NO_STATE[name](root)
+    if "partition" in name or "fewer" in name:
+        shutil.rmtree(root / "state/0/1")
+    assert main(["inspect", str(root), "--sink", "none"]) in (3, 4)
+
+
+def test_a_file_list_that_cannot_be_opened_or_names_no_file(tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "ck", source=files)
+    whole = (root / "sources/0/4").read_bytes()
+    (root / "sources/0/4").write_text('v1\n{"path":5,"timestamp":1,"batchId":"4"}')
+    assert main(["inspect", str(root), "--sink", "none"]) == 3
+    (root / "sources/0/4").write_bytes(whole)
+    os.mkfifo(root / "sources/0/9.compact")
+    assert main(["inspect", str(root), "--sink", "none"]) == 4
+
+
+@pytest.mark.parametrize("length", [300, 3_000])
+def test_a_path_that_no_file_system_takes(length: int) -> None:
+    assert main(["inspect", "/x" * length, "--sink", "none"]) in (1, 4)
+    assert main(["inspect", "x" * length, "--sink", "none"]) in (1, 4)

@@ -9,7 +9,7 @@ import pytest
 
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
-from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
+from tests.checkpoint.checkpoint_maker import QUERY_ID, kafka, make_checkpoint, offsets_text
 from tests.deltalog.handmade import Action, add, create, info, remove, txn, write_commit
 
 ALL = [remove(f"f{version}") for version in range(1, 6)]
@@ -75,3 +75,41 @@ def test_the_empty_commit_by_which_databricks_begins_a_run_is_no_batch(tmp_path:
 def test_a_table_that_forgets_at_once_is_told_before_a_crash(tmp_path: Path) -> None:
     forgets = {"delta.setTransactionRetentionDuration": "interval 0 hours"}
     assert judge(tmp_path, properties=forgets) is Verdict.ATTENTION
+
+
+BEGAN = 1_790_000_000_000
+MINUTE = 60_000
+
+
+def judge_unsigned(root: Path, writes: int, committed: int, *behind: list[Action], **said: object) -> Verdict:
+    """Of a function that writes one commit without an id in each of its batches 0..5, a minute apart; behind: commits
+    after them, in the time of the newest."""
+    commits = [create(), *([info("WRITE", operationParameters=said), add(f"f{batch}")] for batch in range(writes))]
+    for version, actions in enumerate([*commits, *behind]):
+        at = BEGAN + min(version - 1, 5) * MINUTE + 100 + version
+        for action in actions:
+            action.get("commitInfo", {})["timestamp"] = at
+        write_commit(root / "out", version, *actions)
+    checkpoint = make_checkpoint(root / "ck", committed=range(committed))
+    for batch in range(6):
+        (checkpoint / f"offsets/{batch}").write_text(offsets_text(kafka(batch), timestamp_ms=BEGAN + batch * MINUTE))
+    return inspect_checkpoint(str(checkpoint), sinks=(str(root / "out"),)).verdict
+
+
+def test_a_batch_in_flight_that_a_restore_took_out_is_written_once(tmp_path: Path) -> None:
+    """What SINK_HOLDS_BATCH_UNSIGNED advises, done: the next look must not lead in a circle."""
+    assert judge_unsigned(tmp_path / "a", 6, 5, mode="Append") is Verdict.UNSAFE
+    assert judge_unsigned(tmp_path / "b", 6, 5, [restore(5), remove("f5")], mode="Append") is Verdict.SAFE
+    back = [restore(5), remove("f5")], [restore(6), add("f5")]
+    assert judge_unsigned(tmp_path / "c", 6, 5, *back, mode="Append") is Verdict.UNSAFE
+    assert judge_unsigned(tmp_path / "d", 6, 6, *back, mode="Append") is Verdict.SAFE
+    assert judge_unsigned(tmp_path / "e", 6, 6, *back[:1], mode="Append") is Verdict.UNSAFE
+
+
+def test_a_function_that_overwrites_loses_nothing_by_it(tmp_path: Path) -> None:
+    for name, committed in (("at rest", 6), ("in flight", 5)):
+        assert judge_unsigned(tmp_path / name, 6, committed, mode="Overwrite") is Verdict.SAFE
+    part = {"mode": "Overwrite", "isDynamicPartitionOverwrite": True}
+    assert judge_unsigned(tmp_path / "part", 6, 5, **part) is Verdict.SAFE
+    # Rewound by three batches: cut in another way they would replace partitions with less than was in them.
+    assert judge_unsigned(tmp_path / "rewound", 9, 6, **part) is Verdict.CANNOT_TELL

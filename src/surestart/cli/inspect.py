@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,8 @@ def commands_of_its_stage(location: str) -> Commands | None:
     from pathlib import Path
 
     root = Path(location).absolute().parent.parent
-    if "://" in location or not (root / "tables" / "surestart_runs").is_dir():
+    # Unlike Path.is_dir, not raising for a name that is too long to be one.
+    if "://" in location or not os.path.isdir(root / "tables" / "surestart_runs"):  # noqa: PTH112
         return None
     from surestart.environment import environment_from_settings
     from surestart.errors import SurestartError

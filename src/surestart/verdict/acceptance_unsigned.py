@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from surestart.facts.delta.merge_keys import merge_keys, only_inserts
-from surestart.facts.delta.taken_out import taken_out
+from surestart.facts.delta.taken_out import replaces_a_part, taken_out
 from surestart.facts.evidence.sink_evidence import is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
@@ -103,8 +103,7 @@ def judge_unsigned(case: Case) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, "newer commits may stand elsewhere", finding)
     trace = trace_unsigned(case.next, evidence.commits)
     # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
-    owned = {version: batch for version, batch in trace.owned.items() if batch < case.next.batch}
-    lost = find_lost_output(sink, evidence, "", case.commands, owned=owned)
+    lost = find_lost_output(sink, evidence, "", case.commands, owned=trace.owned, done=case.next.batch)
     if any(finding.severity is Severity.UNSAFE for finding in lost):
         return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches again", *lost)
     answer = _judge_in_flight(case, trace) if case.next.replayed else _judge_at_rest(case, trace)
@@ -121,9 +120,10 @@ def _judge_in_flight(case: Case, trace: Trace) -> SinkAcceptance:
         return case.answer(
             Acceptance.ACCEPTS, f"merges by {', '.join(keys)}", writers.replay_merged(sink, batch, keys, commands)
         )
-    if newest is not None and newest.count == 0 and trace.steady:
-        detail = f"was not written since batch {batch} was planned: its replay is the first write of it"
-        return case.answer(Acceptance.ACCEPTS, detail)
+    left = _left(case, trace)
+    if newest is not None and not left and trace.steady:
+        detail = f"was not written since batch {batch} was planned" if not newest.count else f"lost batch {batch} again"
+        return case.answer(Acceptance.ACCEPTS, f"{detail}: its replay is the only write of it")
     if newest is not None and newest.count and _each_overwrites(trace):
         return case.answer(Acceptance.ACCEPTS, "is overwritten by each batch: a replay gives the same rows")
     if any(commit.operation == "MERGE" for span in trace.spans for commit in span.commits):
@@ -151,8 +151,8 @@ def _judge_at_rest(case: Case, trace: Trace) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, f"shows no commit of batch {batch - 1}", finding)
     usual = trace.usual or 1
     # What a RESTORE took out again is written once more, and once only.
-    count = newest.count - len(taken_out(case.evidence.commits) & {commit.version for commit in newest.commits})
-    if _each_overwrites(trace):
+    count = _left(case, trace)
+    if _each_overwrites(trace, all_of_it=True):
         return case.answer(Acceptance.ACCEPTS, "is overwritten by each batch")
     if count == 0 and newest.count:
         finding = writers.unsigned_gap(sink, batch, trace, commands)
@@ -181,10 +181,21 @@ def harmless_keys(case: Case, trace: Trace) -> tuple[str, ...]:
     return only_inserts(commits)
 
 
-def _each_overwrites(trace: Trace) -> bool:
+def _left(case: Case, trace: Trace) -> int:
+    """How many commits of the newest batch still stand: what a RESTORE took out again is written once more."""
+    written = {commit.version for commit in trace.newest.commits} if trace.newest else set()
+    return len(written - taken_out(case.evidence.commits))
+
+
+def _each_overwrites(trace: Trace, all_of_it: bool = False) -> bool:
+    """all_of_it: the whole table, so that no other batch than the last counts; a part of it is the same again only from
+    the very same rows."""
     commits = [commit for span in trace.spans for commit in span.commits if commit.version > 0]
     return bool(commits) and all(
-        commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite" for commit in commits
+        commit.operation == "WRITE"
+        and commit.parameters.get("mode") == "Overwrite"
+        and not (all_of_it and replaces_a_part(commit))
+        for commit in commits
     )
 
 

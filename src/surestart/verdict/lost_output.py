@@ -30,9 +30,11 @@ def find_lost_output(
     app_id: str,
     commands: Commands,
     owned: Mapping[int, int] | None = None,
+    done: float = float("inf"),
 ) -> tuple[Finding, ...]:
     """A finding for the newest commit that took this writer's rows away, if there is one. owned: version -> batch,
-    where a writer is known by something else than an application id."""
+    where a writer is known by something else than an application id. done: batches from there on are written again,
+    so that their rows are not missed."""
     of = (
         {commit.rows_at: batch_of(commit, app_id) for commit in evidence.commits if app_id in app_ids(commit)}
         if owned is None
@@ -46,7 +48,7 @@ def find_lost_output(
         if kept_up_to is None or commit.version in of or commit.version not in lineage:
             continue
         before = [item for item in evidence.commits[:index] if item.version > kept_up_to and item.version in of]
-        batches = sorted({batch for item in before if (batch := of[item.version]) is not None})
+        batches = sorted({batch for item in before if (batch := of[item.version]) is not None and batch < done})
         if not batches:
             continue
         later = evidence.commits[index + 1 :]

@@ -35,7 +35,7 @@ from surestart.facts.checkpoint.state_folder import State, read_state
 from surestart.facts.checkpoint.writer_version import guess_writer_version
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
-from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
 
 # A default checkpoint keeps 100 batches; on object stores each file read costs a round trip.
 ENTRIES_LOCAL = 128
@@ -214,6 +214,8 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         if entry.kind == FOLDER and name.startswith("_schema_log_"):
             log = read_schema_log(storage, name)
             (other_faults if isinstance(log, LogFault) else schema_logs).append(log)  # type: ignore[arg-type]
+    odd = sorted(name for name, entry in root.items() if entry.kind == OTHER and name in ("sources", "state"))
+    other_faults += [LogFault(name, UNREADABLE, f"{name} is a device, a pipe or a link to nothing") for name in odd]
     leftovers = [name for name in root if is_leftover(name) and name != ".metadata.crc"]
     leftovers += [*offsets_folder.leftovers, *commits_folder.leftovers, *state.leftovers]
     leftovers += [name for folder in known for name in folder.leftovers]

@@ -32,7 +32,7 @@ from surestart.facts.checkpoint.log_file import (
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, number_as_java_reads
 from surestart.facts.checkpoint.positions import KafkaPosition, read_position
-from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
 
 BLOCK = 1 << 20
 
@@ -114,6 +114,10 @@ def read_source_folder(storage: Storage, source_id: str) -> SourceFolder:
         if taken is not None and len(faults) < FAULTS:
             why = f"Spark takes the name for entry {taken} and looks for a file {taken}"
             faults.append(LogFault(f"{folder}/{name}", UNREADABLE, why))
+    for entry in entries:
+        if entry.kind == OTHER and is_batch_name(entry.name.removesuffix(".compact")) and len(faults) < FAULTS:
+            why = f"{folder}/{entry.name} is a device, a pipe or a link to nothing: not opened"
+            faults.append(LogFault(f"{folder}/{entry.name}", UNREADABLE, why))
     found = _with(found, faults=tuple(faults))
     if not numbers:
         return found if not entries else _with(found, kind=positions.UNKNOWN)
@@ -218,7 +222,9 @@ def _count(storage: Storage, path: str) -> tuple[int, str] | LogFault:
         entry = parse_object(tail.decode("utf-8", "replace"), "the last line")
     except FormatError as error:
         return LogFault(path, TORN, f"entry {lines} of the file source's list is cut off: {error.detail}")
-    return lines, str(entry.get("path", ""))
+    if not isinstance(entry.get("path"), str) or type(entry.get("batchId")) is not int:
+        return LogFault(path, TORN, f"entry {lines} of the file source's list names no file and batch")
+    return lines, entry["path"]
 
 
 def _estimate(storage: Storage, path: str, size: int) -> int:

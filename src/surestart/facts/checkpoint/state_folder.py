@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from surestart.facts.checkpoint.log_file import (
     EMPTY,
-    NOT_A_FILE,
     STALE_CRC,
     TORN,
     UNREADABLE,
@@ -157,13 +156,17 @@ def read_state(storage: Storage, needed: int | None = None) -> State:
     except FileNotFoundError:
         return State(exists=False)
     except OSError as error:
-        kind = NOT_A_FILE if isinstance(error, NotADirectoryError) else UNREADABLE
-        return State(exists=None, faults=(LogFault("state", kind, f"{type(error).__name__}: {error}"),))
+        return State(exists=None, faults=(LogFault("state", UNREADABLE, f"{type(error).__name__}: {error}"),))
     tally = _Tally()
     operators = []
     listed = [int(name) for name, kind, _ in names if kind == FOLDER and _is_number(name)]
     if lacking := _left_out(storage, 1 + max(listed, default=-1)):
         tally.faults.append(LogFault("state", UNREADABLE, f"{lacking} is there, and the listing of state/ lacks it"))
+    # Spark counts its operators from 0, and each writes with every batch.
+    first_gap = next(number for number in range(len(listed) + 1) if number not in set(listed))
+    if any(first_gap <= int(name) for name, _, _ in names if _is_number(name)):
+        why = f"state/{first_gap} is no folder or is not there, and a later operator is"
+        tally.faults.append(LogFault(f"state/{first_gap}", UNREADABLE, why))
     for name, kind, _ in sorted(names):
         if kind == FOLDER and _is_number(name):
             try:
@@ -259,7 +262,7 @@ def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[s
     if own.files:
         yield DEFAULT_STORE, own
     for name, kind, _ in entries:
-        if kind == FOLDER and name not in (*FOLDERS, "_metadata"):
+        if kind == FOLDER and name not in (*FOLDERS, "_metadata") and not _STATE_FILE.fullmatch(name):
             yield name, _versions(walk, f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
 
 
@@ -279,6 +282,8 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
     size += sum(below.values())
     for name, kind, length in entries:
         if kind != FILE:
+            if _STATE_FILE.fullmatch(name) and len(tally.faults) < FAULTS:
+                tally.faults.append(LogFault(f"{folder}/{name}", UNREADABLE, f"{folder}/{name} is no file: not opened"))
             continue
         tally.files += 1
         tally.size += length

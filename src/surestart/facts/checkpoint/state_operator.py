@@ -54,7 +54,7 @@ def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> 
         paths = [str(item) for store in stores for item in store.get("stateSchemaFilePaths", ())]
         notes = OperatorNotes(
             name=str(fields["operatorInfo"]["operatorName"]),
-            partitions=max((int(store["numPartitions"]) for store in stores), default=None),
+            partitions=max((_count(store["numPartitions"]) for store in stores), default=None),
             stores=tuple(sorted(str(store["storeName"]) for store in stores)),
             schema_paths=tuple(paths[:20]),
         )
@@ -67,6 +67,13 @@ def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> 
     except OSError as error:
         return OperatorNotes(), LogFault(path, UNREADABLE, f"{type(error).__name__}: {error}")
     return notes, None
+
+
+def _count(number: object) -> int:
+    """Less than one partition, or more than Java counts, would make any number of them look complete."""
+    if type(number) is not int or not 0 < number < 2**31:
+        raise ValueError(f"{str(number)[:40]} partitions")
+    return number
 
 
 def read_state_schema(storage: Storage, path: str) -> tuple[str, LogFault | None]:

@@ -63,11 +63,11 @@ def _kept_up_to(commit: Commit) -> int | None:
     if commit.operation == "DELETE" and commit.parameters.get("predicate", "").replace(" ", "") in _NO_PREDICATE:
         return -1
     if commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite":
-        return None if _replaces_a_part(commit) else -1
+        return None if replaces_a_part(commit) else -1
     return -1 if needs_its_files(commit) and _only_removes(commit) else None
 
 
-def _replaces_a_part(commit: Commit) -> bool:
+def replaces_a_part(commit: Commit) -> bool:
     """replaceWhere, dynamic partitions, REPLACE USING and REPLACE ON leave other rows alone."""
     said = commit.parameters
     return (
