@@ -138,3 +138,17 @@ def test_no_committed_file_names_a_registry_or_a_path_of_this_machine() -> None:
         found += [f"{name}: {word}" for word in (*hosts, home) if word in text]
 
     assert found == []
+
+
+def test_decisions_have_one_form_and_are_numbered_without_gaps() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    index = (folder / "README.md").read_text(encoding="utf-8")
+
+    assert [path.name[:4] for path in pages] == [f"{number:04d}" for number in range(1, len(pages) + 1)]
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        title = text.splitlines()[0].removeprefix(f"# {path.name[:4]} ")
+        assert f"| [{path.name[:4]}]({path.name}) | {title} |" in index
+        missing = [part for part in ("Context", "Decision", "Rejected", "Consequences") if f"**{part}.**" not in text]
+        assert missing == [], path.name

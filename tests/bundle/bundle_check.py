@@ -3,7 +3,7 @@
     check_bundle(bundle)  ->  Fault(check, target, where, text), for the files and for every target
 
 Each check is one small function from a target (or the files) to faults; test_bundle_check.py breaks the bundle once
-for each and sees it named. The list of what the CLI misses was measured: docs/decisions/0030-bundle.md.
+for each and sees it named. The list of what the CLI misses was measured: docs/decisions/0007-bundle.md.
 """
 
 from __future__ import annotations

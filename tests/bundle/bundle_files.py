@@ -3,7 +3,7 @@
     databricks.yml + resources/*.yml  --merge-->  target's overrides  --mode: development-->  prefixes, pauses
         --${var.x}, ${bundle.x}, ${workspace.x}, ${resources.kind.key.field}-->  Target.config
 
-What `mode: development` and the computed fields do here was measured with the CLI (docs/decisions/0030-bundle.md).
+What `mode: development` and the computed fields do here was measured with the CLI (docs/decisions/0007-bundle.md).
 """
 
 from __future__ import annotations

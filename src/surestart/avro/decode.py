@@ -13,7 +13,7 @@ Two decodings per row. The first one skips through the body by the writer's sche
 Only if the record ends exactly where TAIL begins is the body one whole record: a truncated one, or one with bytes left
 over, gives something else. Only then is it decoded into the reader schema. from_avro alone accepts left-over bytes, and
 a corrupt length makes it allocate what the length says: one such record ends Spark's JVM with an OutOfMemoryError, at
-each restart again. Skipping allocates nothing. docs/decisions/0051-avro-two-decodings.md
+each restart again. Skipping allocates nothing. docs/decisions/0009-avro-two-decodings.md
 """
 
 from __future__ import annotations

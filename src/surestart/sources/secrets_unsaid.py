@@ -3,7 +3,7 @@
     error, its causes and contexts ── no secret in their text ──> as it is
                                    └─ a secret ──> the same error with *** in its place, its cause as text
 
-Spark quotes options in places that no setting of its own covers (docs/decisions/0050-kafka-secrets-in-plans.md); an
+Spark quotes options in places that no setting of its own covers (docs/decisions/0008-kafka-secrets-in-plans.md); an
 error goes into logs, notebooks and tickets.
 """
 

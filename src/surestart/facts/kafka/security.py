@@ -161,7 +161,7 @@ def hide_plans(spark: SparkSession) -> None:
 
     Spark hides a source's secrets in a plan, but not in the copy of the options that the plan keeps for the older
     source interface: a misspelt column after this source puts the password into the traceback. Spark's own redaction
-    works in explain() only. Measured on Spark 4.0.5: docs/decisions/0050-kafka-secrets-in-plans.md.
+    works in explain() only. Measured on Spark 4.0.5: docs/decisions/0008-kafka-secrets-in-plans.md.
     Where it cannot be set, nothing is read with secrets: what Spark prints afterwards is out of anybody's hands.
     """
     from pyspark.errors import PySparkException

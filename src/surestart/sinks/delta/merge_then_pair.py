@@ -5,7 +5,7 @@
                                ── kill ──>   the pair is known: the replay is skipped
 
 A MERGE by a total order gives the same table however often it comes. So the pair is not needed for the rows; it says
-which batch the table holds, to the gate, the doctor and the history. docs/decisions/0110-a-merge-then-its-pair.md
+which batch the table holds, to the gate, the doctor and the history. docs/decisions/0031-a-merge-then-its-pair.md
 """
 
 from __future__ import annotations
