@@ -83,11 +83,10 @@ REMOVES = {
     "surestart.history.claim_file": "a claim that nobody holds",
     "surestart.local.kafka_broker": "the broker's own folder",
     "surestart.local.kafka_detached": "the broker's own folder",
-    "surestart.local.kafka_jars": "a download",
     "surestart.remedies.apply.prune": "retired checkpoints past an age, by the digest of their list",
     "surestart.remedies.plan.beside": "what a rebuild beside has made",
     "surestart.remedies.plan.move_aside": "the origin of a copy that was verified byte for byte",
-    "surestart.spark.jars": "a download",
+    "surestart.spark.jar_cache": "a download",
 }
 
 

@@ -13,18 +13,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_lock import JarLock, check_jars, read_lock, write_lock
+from surestart.spark.jar_cache import STAMP, fill_folder
+from surestart.spark.jar_lock import check_jars, read_lock, write_lock
 from surestart.spark.java import Java, find_java
 from surestart.typed import typed, word
 
@@ -33,7 +31,6 @@ KAFKA_VERSION = "4.1.2"
 LZ4_VERSION = "1.11.0"
 LOG4J_VERSION = "2.25.3"
 _LOCK, _MODULE = "kafka-broker", "surestart.local.kafka_jars"
-_STAMP = "resolved.json"
 _REQUESTED = (
     f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
@@ -62,31 +59,22 @@ def kafka_jars_folder() -> Path:
     return cache_folder() / f"kafka-{KAFKA_VERSION}-{hashlib.sha256(_REQUEST.encode()).hexdigest()[:12]}"
 
 
-def resolve_kafka_jars(java: Java, say: Callable[[str], object] = lambda line: None) -> Path:
+def resolve_kafka_jars(java: Java, say: Callable[[str], object] = lambda line: None, *, again: bool = False) -> Path:
     """The folder with the broker's jars as they were locked, and nothing else; `say` gets a line for each jar while
-    they download."""
+    they download. again: they are downloaded also where they lie already."""
     folder = kafka_jars_folder()
     lock = read_lock(_LOCK, _REQUESTED, _MODULE)
-    if not (folder / _STAMP).exists():
-        _put_in_place(folder, java, lock, say)
+
+    def fill(draft: Path) -> str:
+        _resolve(draft, java, say)
+        check_jars(lock, sorted((draft / "jars").glob("*")), _MODULE)
+        return json.dumps({"jars": sorted(lock.jars)}, indent=1)
+
+    if again or not (folder / STAMP).exists():
+        fill_folder(folder, fill, again=again)
     # The broker's class path is the folder: a jar that was put beside the others would be loaded as well.
     check_jars(lock, sorted((folder / "jars").glob("*")), _MODULE)
     return folder / "jars"
-
-
-def _put_in_place(folder: Path, java: Java, lock: JarLock, say: Callable[[str], object]) -> None:
-    """The folder is there whole. Two that resolve at the same time do not write into each other's."""
-    draft = folder.with_name(f"{folder.name}.{os.getpid()}")
-    try:
-        _resolve(draft, java, say)
-        check_jars(lock, sorted((draft / "jars").glob("*")), _MODULE)
-        (draft / _STAMP).write_text(json.dumps({"jars": sorted(lock.jars)}, indent=1))
-        if not (folder / _STAMP).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # Another process was quicker with the same jars.
-                draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _resolve(folder: Path, java: Java, say: Callable[[str], object]) -> None:
@@ -148,16 +136,13 @@ def main(arguments: Sequence[str]) -> int:
     def say(line: str) -> None:
         sys.stderr.write(line + "\n")
 
-    folder = kafka_jars_folder()
     try:
-        if "--again" in arguments:
-            shutil.rmtree(folder, ignore_errors=True)
         if "--lock" in arguments:
             # Not in the cache: a broker that runs opens its jars again and again.
             with tempfile.TemporaryDirectory(dir=cache_folder()) as fresh:
                 _resolve(Path(fresh), find_java(), say)
                 write_lock(_LOCK, _REQUESTED, (Path(fresh) / "jars").glob("*.jar"))
-        jars = sorted(resolve_kafka_jars(find_java(), say).glob("*.jar"))
+        jars = sorted(resolve_kafka_jars(find_java(), say, again="--again" in arguments).glob("*.jar"))
     except SurestartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -17,17 +17,16 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_lock import JarLock, check_jars, read_lock, write_lock
+from surestart.spark.jar_cache import STAMP, fill_folder
+from surestart.spark.jar_lock import check_jars, read_lock, write_lock
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
 from surestart.typed import typed, word
@@ -35,7 +34,6 @@ from surestart.typed import typed, word
 # What a stand-in would pull in, and the connectors have brought in their own version.
 _BROUGHT_ALREADY = ("org.apache.kafka:*",)
 _MODULE = "surestart.spark.jars"
-_STAMP = "resolved.json"
 
 
 def jars_folder(coordinates: tuple[str, ...] = ()) -> Path:
@@ -49,43 +47,35 @@ def read_resolved(coordinates: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """The jars of a finished resolution, or nothing when there is none or a file of it is gone."""
     folder = jars_folder(coordinates)
     try:
-        names = json.loads((folder / _STAMP).read_text())["jars"]
+        names = json.loads((folder / STAMP).read_text())["jars"]
     except (OSError, ValueError, KeyError):
         return ()
     jars = tuple(folder / name for name in names)
     return jars if all(jar.exists() for jar in jars) else ()
 
 
-def resolve_jars(more: tuple[str, ...] = (), say: Callable[[str], object] = lambda line: None) -> tuple[Path, ...]:
+def resolve_jars(
+    more: tuple[str, ...] = (), say: Callable[[str], object] = lambda line: None, *, again: bool = False
+) -> tuple[Path, ...]:
     """The connectors of the installed line of Spark, and `more`, are on this machine and are the ones that were locked;
-    `say` gets a line for each package while they download."""
+    `say` gets a line for each package while they download. again: they are downloaded also where they lie already."""
     spark = installed_line()
     lock = read_lock(f"spark-{spark.name}", (*spark.packages, *spark.stand_ins), _MODULE)
     coordinates = (*lock.requested, *more)
+
+    def fill(folder: Path) -> str:
+        jars = _resolve(folder, more, set(lock.jars), say)
+        check_jars(lock, jars, _MODULE, more=bool(more))
+        named = [str(jar.relative_to(folder)) for jar in jars]
+        return json.dumps({"coordinates": coordinates, "jars": named}, indent=1)
+
+    if again or not read_resolved(coordinates):
+        # One whose stamp is there lacks a jar.
+        folder = jars_folder(coordinates)
+        fill_folder(folder, fill, again=again or (folder / STAMP).exists())
     jars = read_resolved(coordinates)
-    if not jars:
-        _put_in_place(jars_folder(coordinates), coordinates, lock, more, say)
-        jars = read_resolved(coordinates)
     check_jars(lock, jars, _MODULE, more=bool(more))
     return jars
-
-
-def _put_in_place(
-    folder: Path, coordinates: tuple[str, ...], lock: JarLock, more: tuple[str, ...], say: Callable[[str], object]
-) -> None:
-    """The folder is there whole. Two that resolve at the same time do not write into each other's."""
-    draft = folder.with_name(f"{folder.name}.{os.getpid()}")
-    try:
-        jars = _resolve(draft, more, set(lock.jars), say)
-        check_jars(lock, jars, _MODULE, more=bool(more))
-        stamp = {"coordinates": coordinates, "jars": [str(jar.relative_to(draft)) for jar in jars]}
-        (draft / _STAMP).write_text(json.dumps(stamp, indent=1))
-        if not read_resolved(coordinates):
-            shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):  # Another process was quicker with the same jars.
-                draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _resolve(folder: Path, more: tuple[str, ...], locked: set[str], say: Callable[[str], object]) -> tuple[Path, ...]:
@@ -166,8 +156,6 @@ def _last_problem(lines: list[str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     sys.stderr.write("jars: resolving Delta, Kafka and Avro connectors\n")
-    if "--again" in arguments:
-        shutil.rmtree(jars_folder(), ignore_errors=True)
 
     def say(line: str) -> None:
         sys.stderr.write(line + "\n")
@@ -175,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if "--lock" in arguments:
             _write_lock(say)
-        resolved = resolve_jars(say=say)
+        resolved = resolve_jars(say=say, again="--again" in arguments)
     except SurestartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
