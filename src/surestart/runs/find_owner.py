@@ -37,12 +37,14 @@ _HARMLESS = (
 @dataclass(frozen=True)
 class FileClaim:
     """held None: a paused owner has it, whose claim is seized once the start has been judged.
-    died: runs that ended without a row in the history, oldest first."""
+    died: runs that ended without a row in the history, oldest first.
+    follows: the run of that paused owner."""
 
     path: Path
     held: HeldClaim | None
     record: RunRecord
     died: tuple[RunRecord, ...] = ()
+    follows: str = ""
 
 
 def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], commands: Commands) -> FileClaim:
@@ -59,7 +61,8 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
     if claim is None:
         content = read_claim(path)
         record = _from_holder(content.record, path, record, accept, commands)
-        return FileClaim(path, None, record, _ended_silently(content))
+        followed = content.record.run_id if content.record is not None else ""
+        return FileClaim(path, None, record, _ended_silently(content), followed)
     content = claim.read()
     try:
         if content.record is not None:
@@ -78,7 +81,7 @@ def seize_or_refuse(claim: FileClaim, commands: Commands) -> HeldClaim:
     owner = read_claim(claim.path).record
     if owner is None:
         raise _being_started(claim.record, claim.path, commands)
-    held = seize_claim(claim.path, owner.run_id) if owner.run_id in claim.record.taken_over else None
+    held = seize_claim(claim.path, owner.run_id) if owner.run_id == claim.follows else None
     if held is None:
         raise _running(owner, OwnerState(Life.ALIVE, "it claimed the query a moment earlier"), commands)
     return held

@@ -28,7 +28,11 @@ class ChangeClass(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One difference. ignored: Spark lets the start happen and does not heed the new value."""
+    """One difference.
+
+    ignored: Spark lets the start happen and does not heed the new value.
+    of_sources: the checkpoint's own findings name it too, where they see it.
+    leaves_out: a sink gets no more of the query's rows."""
 
     what: str
     before: str
@@ -36,6 +40,8 @@ class Change:
     kind: ChangeClass
     rule: str
     ignored: bool = False
+    of_sources: bool = False
+    leaves_out: bool = False
 
 
 _RATES = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
@@ -90,6 +96,7 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
             str(len(declaration.sources)),
             ChangeClass.UNSAFE,
             "Changes in the number of sources are not allowed.",
+            of_sources=True,
         )
         return
     kinds = {source.id: source.kind for source in checkpoint.sources}
@@ -103,6 +110,7 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
                 declared.kind,
                 ChangeClass.UNSAFE,
                 "Changes in the type of a source are not allowed.",
+                of_sources=True,
             )
         topics = sorted(getattr(written.position, "partitions", ()))
         if kind == declared.kind == "kafka" and topics and topics != sorted(declared.target.split(",")):
@@ -223,7 +231,9 @@ def find_left_out(declaration: StageDeclaration, registered: Mapping[str, object
     rule = "Its rows end where they are; a sink that is given some batches only holds a part of the output."
     now = ", ".join(sink.target for sink in declaration.sinks) or "none"
     gone = _without_counterpart(StageFacts.read(registered).sinks, declaration.sinks)
-    return tuple(Change("sink left out", _place(sink), now, ChangeClass.CANNOT_TELL, rule) for sink in gone)
+    return tuple(
+        Change("sink left out", _place(sink), now, ChangeClass.CANNOT_TELL, rule, leaves_out=True) for sink in gone
+    )
 
 
 def find_added(declaration: StageDeclaration, registered: Mapping[str, object]) -> tuple[SinkDeclaration, ...]:
@@ -308,7 +318,7 @@ def _finding(change: Change, commands: Commands) -> Finding:
             commands.run(),
             "expect the new value to be in force.",
         )
-    if change.kind is ChangeClass.CANNOT_TELL and change.what != "sink left out":
+    if change.kind is ChangeClass.CANNOT_TELL and not change.leaves_out:
         return Finding(
             "CHANGE_UNCLEAR",
             Severity.CANNOT_TELL,

@@ -142,7 +142,7 @@ def diagnose(
         *_judge_sources(evidence, start, commands, now),
         *audit_sinks(declaration, commands),
     ]
-    findings += _without_repeats(find_changes(changes, commands), findings)
+    findings += find_changes(_without_repeats(changes, findings), commands)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
         findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
     found = ranked(findings)
@@ -310,12 +310,7 @@ def _last_declaration(history: Sequence[Mapping[str, object]]) -> Mapping[str, o
     return None
 
 
-def _without_repeats(changes: Iterable[Finding], findings: Sequence[Finding]) -> list[Finding]:
+def _without_repeats(changes: Iterable[Change], findings: Sequence[Finding]) -> list[Change]:
     """The checkpoint's own findings name a changed number or kind of sources already."""
-    codes = {finding.code for finding in findings}
-    said = codes & {"SOURCE_COUNT_CHANGED", "SOURCE_KIND_CHANGED"}
-    return [
-        finding
-        for finding in changes
-        if not (said and finding.evidence.startswith(("number of sources", "kind of source")))
-    ]
+    said = {"SOURCE_COUNT_CHANGED", "SOURCE_KIND_CHANGED"} & {finding.code for finding in findings}
+    return [change for change in changes if not (said and change.of_sources)]
