@@ -68,7 +68,7 @@ test-connect: setup $(CONNECT_STAMP) ## the same tests on a Spark Connect server
 	@$(BIN)/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
 	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/connect tests/gate/test_start_gate.py $(ARGS)
 
-test-serverless: setup ## on a twin of serverless compute, which refuses what serverless refuses (tests/serverless/twin.py)
+test-serverless: setup ## on a twin of serverless compute, which refuses what serverless refuses (long)
 	@$(BIN)/python -m tests.connect.with_server --twin $(BIN)/python -m pytest -q -m serverless --timeout=600 tests/serverless $(ARGS)
 
 $(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
