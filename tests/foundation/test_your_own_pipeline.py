@@ -14,7 +14,7 @@ import pytest
 from surestart.facts.delta.rows import read_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your-own-pipeline.md").read_text(encoding="utf-8")
-LANDED, RUN, REMEDY = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+LANDED, RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 
 
 def typed(folder: Path, *blocks: str) -> str:
@@ -25,7 +25,8 @@ def typed(folder: Path, *blocks: str) -> str:
     done = subprocess.run(
         ["bash", "-e", "-c", "\n".join(blocks)],
         cwd=folder,
-        env={**os.environ, "PATH": path},
+        # As the page exports it, for whatever is typed later.
+        env={**os.environ, "PATH": path, "SURESTART_PIPELINE": "orders:PIPELINE"},
         capture_output=True,
         text=True,
         check=False,
@@ -53,6 +54,10 @@ def test_its_two_stages_run_as_printed_and_the_doctor_knows_them(tmp_path: Path)
 @pytest.mark.chaos
 def test_a_reset_and_its_undo_go_as_printed(tmp_path: Path) -> None:
     shown = typed(tmp_path, LANDED, RUN, REMEDY)
+    assert "EXACT        lost 0, duplicated 0 in 2 counts." in shown
+    assert (rows(tmp_path, "orders"), rows(tmp_path, "orders_newest")) == (EVERY, NEWEST)
+
+    (digest,) = re.findall(r"^Undo: surestart undo (\w+) ", shown, re.MULTILINE)
+    typed(tmp_path, BACK.replace("DIGEST", digest))
 
     assert (rows(tmp_path, "orders"), rows(tmp_path, "orders_newest")) == (EVERY, NEWEST)
-    assert "EXACT        lost 0, duplicated 0 in 2 counts." in shown

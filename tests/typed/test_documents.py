@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,25 @@ def names_a_verb(command: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_of_a_page_are_accepted(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_a_page_are_accepted(page: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Where prod is, its jobs and shells have in their environment.
     monkeypatch.setenv("SURESTART_CATALOG", "main")
     monkeypatch.setenv("SURESTART_SCHEMA", "sensor")
+    serve_the_pages_own_pipeline(page, monkeypatch, tmp_path)
     typed = [one.removeprefix(".venv/bin/") for one in commands_in(page) if not names_a_verb(one)]
     assert [fault for one in typed for fault in faults_of(one)] == []
     assert [fault for one in typed if one.startswith("surestart ") for fault in wrong_place(one)] == []
+
+
+def serve_the_pages_own_pipeline(page: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Where a page has the code of a pipeline, its commands are about that one."""
+    text = page.read_text(encoding="utf-8")
+    named = re.search(r"^export SURESTART_PIPELINE=(\w+):\w+$", text, re.MULTILINE)
+    if named:
+        (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        (folder / f"{named[1]}.py").write_text(code)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setenv("SURESTART_PIPELINE", named[0].split("=")[1])
 
 
 def wrong_place(command: str) -> list[str]:
