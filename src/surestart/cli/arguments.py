@@ -6,13 +6,17 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
-from surestart.pipelines import load_pipeline
+from surestart.pipelines import VARIABLE, load_pipeline
 from surestart.stage import Pipeline, Stage
 from surestart.typed import surestart, word
+
+if TYPE_CHECKING:
+    from surestart.streams.project_file import ProjectFile
 
 # Settings that people type often; a pipeline without one of them refuses it like any unknown setting.
 SHORT = {"source": "files or kafka", "bootstrap": "Kafka's host:port", "topic": "the topic"}
@@ -49,6 +53,9 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     for name, told in SHORT.items():
         parser.add_argument(f"--{name}", action=_Setting, metavar="VALUE", help=f"short for --set {name}=VALUE: {told}")
     parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+    parser.add_argument(
+        "--streams", default="", metavar="FILE", help="the streams that this file declares (default surestart.toml)"
+    )
 
 
 def add_job_wait(parser: argparse.ArgumentParser) -> None:
@@ -86,6 +93,9 @@ def read_settings(args: argparse.Namespace) -> dict[str, str]:
 
 def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, dict[str, str]]:
     settings = read_settings(args)
+    declared = _declared_streams(args)
+    if declared is not None:
+        return (*_of_streams(args, declared), settings)
     pipeline = load_pipeline(args.pipeline)
     known = {"root", "checkpoint_root", "catalog", "schema", "landing", *pipeline.settings}
     unknown = sorted(settings.keys() - known)
@@ -100,6 +110,29 @@ def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, d
     typed = [f"--set {word(f'{key}={value}')}" for key, value in settings.items() if key in pipeline.settings]
     typed += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
     return replace(environment, typed=" ".join(typed)), pipeline, settings
+
+
+def _declared_streams(args: argparse.Namespace) -> ProjectFile | None:
+    """The file of declared streams that this call is about: the one that was named, else the nearest one, where it
+    names no pipeline in code and nothing else does."""
+    from surestart.streams.project_file import find_project_file, read_project_file
+
+    named = getattr(args, "streams", "")
+    if named:
+        return read_project_file(Path(named))
+    if args.pipeline or os.environ.get(VARIABLE):
+        return None
+    path = find_project_file()
+    found = read_project_file(path) if path is not None else None
+    return found if found is not None and found.streams and not found.pipeline else None
+
+
+def _of_streams(args: argparse.Namespace, declared: ProjectFile) -> tuple[Environment, Pipeline]:
+    from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+
+    environment = environment_of_streams(declared, args.env or os.environ.get("SURESTART_ENV") or "local")
+    typed = f"--streams {word(args.streams)}" if getattr(args, "streams", "") else ""
+    return replace(environment, typed=typed), pipeline_of_streams(declared.streams)
 
 
 def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> tuple[Stage, ...]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from surestart.words.codes.code import DOCTOR, KAFKA, Code, raised
 
 _START = "surestart kafka start"
+_ADOPT = "surestart doctor --help"
 
 CODES: tuple[Code, ...] = (
+    raised("ProjectFileNotUnderstood", "usage", "surestart.toml says something that is not understood.", _ADOPT),
+    raised("StreamNameRefused", "usage", "A stream is named by something that is no word of a command.", _ADOPT),
+    raised("StreamCheckpointRefused", "usage", "The checkpoint of a declared stream is not an absolute path.", _ADOPT),
+    raised("StreamNotOurs", "usage", "surestart judges this stream, and its owner's code runs it.", DOCTOR),
     raised("StorageNotInstalled", "cannot tell", "The client of that storage is not installed."),
     raised("StorageNotReachable", "cannot tell", "That storage could not be reached."),
     raised("BundleNotWritten", "usage", "The archive of the evidence could not be written.", DOCTOR),

@@ -1,0 +1,1 @@
+"""Streams that surestart does not run, as their owner declares them."""

@@ -1,0 +1,164 @@
+"""Declared streams as stages of a pipeline, so that doctor, gate, history and remedies ask them like any other stage.
+
+A declared stage reads and writes nothing by itself: its owner's code does. It only says what the declaration says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.environment import Environment
+from surestart.errors import UsageError
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.storage.open_storage import open_storage
+from surestart.sources.kafka import KafkaSource
+from surestart.stage import BatchContext, Pipeline, Source, Stage
+from surestart.streams.project_file import ProjectFile
+from surestart.streams.stream import Stream
+from surestart.typed import surestart
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+PIPELINE = "streams"
+
+
+@dataclass(frozen=True)
+class StreamEnvironment(Environment):
+    """The history of declared streams has a place; their checkpoints are where their owners have put them.
+    checkpoints: stream name -> its checkpoint."""
+
+    checkpoints: tuple[tuple[str, str], ...] = ()
+
+    def query_name(self, stage: str) -> str:
+        return stage
+
+    def checkpoint(self, stage: str) -> str:
+        return dict(self.checkpoints)[stage]
+
+
+@dataclass(frozen=True)
+class DeclaredSource:
+    """Says what a stream reads; its owner's code reads it."""
+
+    said: SourceDeclaration
+
+    def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        _not_ours()
+
+    def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
+        _not_ours()
+
+    def declare(self, environment: Environment) -> SourceDeclaration:
+        return self.said
+
+
+@dataclass(frozen=True)
+class DeclaredKafka(KafkaSource):
+    """Says what a stream reads, and can ask the brokers about it."""
+
+    said: SourceDeclaration = field(default_factory=lambda: SourceDeclaration("kafka", ""))
+
+    def declare(self, environment: Environment) -> SourceDeclaration:
+        return self.said
+
+
+@dataclass(frozen=True)
+class DeclaredSink:
+    """Says where a stream writes; its owner's code writes there."""
+
+    said: tuple[SinkDeclaration, ...]
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        """Nothing is made: the tables are their owner's."""
+
+    def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
+        _not_ours()
+
+    def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
+        return self.said
+
+
+@dataclass(frozen=True)
+class DeclaredStage(Stage):
+    """A declared stream as a stage. What nobody has declared is what the checkpoint says."""
+
+    stream: Stream = field(default_factory=lambda: Stream("stream", "/"))
+
+    def declare(self, environment: Environment) -> StageDeclaration:
+        stream = self.stream
+        return StageDeclaration(
+            stage=stream.name,
+            query=environment.query_name(stream.name),
+            checkpoint=stream.checkpoint,
+            sources=stream.sources or _sources_in(stream.checkpoint),
+            sinks=stream.sinks,
+            output_mode=stream.output_mode,
+            state=stream.state,
+        )
+
+
+def stage_of_stream(stream: Stream) -> DeclaredStage:
+    return DeclaredStage(
+        name=stream.name,
+        source=_source_of(stream),
+        transform=lambda rows: rows,
+        sink=DeclaredSink(stream.sinks),
+        output_mode=stream.output_mode,
+        state=stream.state,
+        stream=stream,
+    )
+
+
+def pipeline_of_streams(streams: Iterable[Stream]) -> Pipeline:
+    stages: tuple[Stage, ...] = tuple(stage_of_stream(stream) for stream in streams)
+    return Pipeline(name=PIPELINE, build_stages=lambda settings: stages)
+
+
+def environment_of_streams(project: ProjectFile, name: str = "local") -> StreamEnvironment:
+    """Where the history of the file's streams is kept, and where their checkpoints are."""
+    by_name = "/" not in project.history and project.history.count(".") == 1
+    catalog, _, schema = project.history.partition(".") if by_name else ("", "", "")
+    root = "" if by_name else project.history.rstrip("/")
+    return StreamEnvironment(
+        name=name,
+        pipeline=PIPELINE,
+        checkpoint_root=f"{root}/checkpoints" if root else f"/Volumes/{catalog}/{schema}/checkpoints",
+        root=root,
+        catalog=catalog,
+        schema=schema,
+        checkpoints=tuple((stream.name, stream.checkpoint) for stream in project.streams),
+    )
+
+
+def _source_of(stream: Stream) -> Source:
+    first = stream.sources[0] if stream.sources else SourceDeclaration("other", "")
+    bootstrap = dict(first.options).get("bootstrap", "")
+    if first.kind == "kafka" and bootstrap:
+        return DeclaredKafka(bootstrap, first.target, said=first)
+    return DeclaredSource(first)
+
+
+def _sources_in(location: str) -> tuple[SourceDeclaration, ...]:
+    found = read_checkpoint(location, open_storage(location))
+    return tuple(SourceDeclaration(source.kind, source.id) for source in found.sources)
+
+
+def _not_ours() -> NoReturn:
+    raise UsageError(
+        "this stream is declared in surestart.toml, and its code is not surestart's",
+        meaning="surestart judges and guards it, and cannot start it. Nothing was started.",
+        next=surestart("doctor", note="then start it as its owner does; docs/adopt.md shows how a start is guarded"),
+        code="StreamNotOurs",
+    )
+
+
+def with_stream(environment: StreamEnvironment, stream: Stream) -> StreamEnvironment:
+    """The same with one stream more."""
+    kept = tuple(pair for pair in environment.checkpoints if pair[0] != stream.name)
+    return replace(environment, checkpoints=(*kept, (stream.name, stream.checkpoint)))

@@ -1,0 +1,81 @@
+"""surestart.toml: what it says is understood as it was meant, or refused with the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from surestart.errors import UsageError
+from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+from surestart.streams.project_file import find_project_file, read_project_file
+
+GOOD = """
+[stream.orders]
+checkpoint = "s3://bucket/chk/orders_v2"
+source = { kafka = "orders", bootstrap = "k1:9092" }
+sink = { delta = "main.bronze.orders", shared = true }
+
+[stream.customers]
+checkpoint = "/Volumes/main/ops/chk/customers"
+source = { delta = "main.bronze.orders" }
+sink = [{ merge = "main.silver.customers", keys = ["id"] }, { append = "/t/log", app_id = "nightly" }]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "surestart.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_streams_are_what_the_file_says(tmp_path: Path) -> None:
+    project = read_project_file(written(tmp_path, GOOD))
+    orders, customers = project.streams
+    assert (orders.checkpoint, orders.sources[0].kind, orders.sources[0].target) == (
+        "s3://bucket/chk/orders_v2",
+        "kafka",
+        "orders",
+    )
+    assert (orders.sinks[0].kind, orders.sinks[0].shared, orders.sinks[0].path) == ("delta", True, "")
+    merge, append = customers.sinks
+    assert (merge.kind, merge.keys) == ("delta-merge", ("id",))
+    assert (append.kind, append.path, append.constant) == ("delta-append", "/t/log", "nightly")
+
+
+def test_declared_streams_are_stages_with_their_own_checkpoints(tmp_path: Path) -> None:
+    project = read_project_file(written(tmp_path, GOOD))
+    environment = environment_of_streams(project)
+    stages = pipeline_of_streams(project.streams).build_stages({})
+    declared = [stage.declare(environment) for stage in stages]
+    assert [one.checkpoint for one in declared] == [stream.checkpoint for stream in project.streams]
+    assert [one.query for one in declared] == ["orders", "customers"]
+    assert environment.table("surestart_runs").path.startswith(str(tmp_path))
+
+
+def test_the_nearest_file_above_is_found(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD)
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    assert find_project_file(below) == path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "[stream.a]\nsource = {kafka = 't'}",
+        "[stream.a]\ncheckpoint = 'relative/chk'",
+        "[stream.a]\ncheckpoint = '/c'\nsinks = {delta = '/t'}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {delta = '/t', parquet = '/p'}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {delta = '/t', shard = true}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {delta = '/t', shared = 'yes'}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = '/t'",
+        "[stream.'a b']\ncheckpoint = '/c'",
+        "stream = 3",
+        "history = 3",
+    ],
+)
+def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        read_project_file(written(tmp_path, text))
