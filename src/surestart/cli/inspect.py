@@ -1,4 +1,7 @@
-"""`surestart inspect PATH`: read a checkpoint without Spark and say what the next start does. Writes nothing."""
+"""`surestart inspect PATH`: read a checkpoint without Spark and say what the next start does. Writes nothing.
+
+`surestart inspect --all ROOT` asks the same about every checkpoint below a root: cli/inspect_all.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", help="the checkpoint folder: local, /Volumes/…, s3://…, abfss://…, gs://…")
+    parser.add_argument(
+        "--all", action="store_true", help="PATH is a root: every checkpoint below it in one table, the worst first"
+    )
     parser.add_argument(
         "--sink",
         action="append",
@@ -82,6 +88,10 @@ def commands_of_its_stage(location: str) -> Commands | None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.all:
+        from surestart.cli import inspect_all
+
+        return inspect_all.run(args)
     from surestart.facts.evidence.sink_names import with_said
     from surestart.verdict.inspection import inspect_checkpoint
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from surestart.verdict.acceptance import SinkAcceptance
 
 
+SINK_NOT_NAMED = "SINK_NOT_NAMED"
+
+
 @dataclass(frozen=True)
 class Inspection:
     """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named;
@@ -160,7 +163,7 @@ def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) 
 
 def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
     return Finding(
-        "SINK_NOT_NAMED",
+        SINK_NOT_NAMED,
         Severity.CANNOT_TELL,
         "no sink was named, so nobody asked which batches it holds",
         "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or "

@@ -42,6 +42,20 @@ class NextStart:
         return self._first_sentence + other
 
     @property
+    def shortly(self) -> str:
+        """For a column of a table."""
+        identity = ", new id" if self.new_identity and self.outcome is not Outcome.FIRST else ""
+        match self.outcome:
+            case Outcome.STARTS:
+                return f"starts batch {self.batch}{identity}"
+            case Outcome.REPLAYS:
+                return f"replays batch {self.batch}{identity}"
+            case Outcome.LOOPS:
+                return f"fails after batch {self.batch}"
+            case _:
+                return self.outcome.value
+
+    @property
     def _first_sentence(self) -> str:
         identity = ", under a new query id" if self.new_identity else ""
         match self.outcome:

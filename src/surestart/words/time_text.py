@@ -19,3 +19,16 @@ def span_text(milliseconds: float) -> str:
     days, rest = divmod(minutes, 1440)
     hours, minutes = divmod(rest, 60)
     return f"{days} d {hours} h" if days else f"{hours} h {minutes} min"
+
+
+def age_text(now: int, then: int | None) -> str:
+    """How long ago, in one unit; a time that is still to come is somebody's wrong clock."""
+    if then is None:
+        return "-"
+    if then > now + 60_000:
+        return "in future"
+    seconds = max((now - then) // 1000, 0)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:,} {unit}"
+    return f"{seconds} s"

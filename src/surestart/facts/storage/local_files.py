@@ -73,16 +73,17 @@ class LocalStorage:
         return descriptor
 
     def _entry(self, entry: os.DirEntry[str]) -> Entry:
+        link = False
         try:
-            if entry.is_symlink():
+            if link := entry.is_symlink():
                 self._inside(entry.path)
             status = entry.stat()
         except OSError:
-            return Entry(entry.name, OTHER)
+            return Entry(entry.name, OTHER, link=link)
         if stat.S_ISDIR(status.st_mode):
-            return Entry(entry.name, FOLDER, None, status.st_mtime)
+            return Entry(entry.name, FOLDER, None, status.st_mtime, link)
         kind = FILE if stat.S_ISREG(status.st_mode) else OTHER
-        return Entry(entry.name, kind, status.st_size, status.st_mtime)
+        return Entry(entry.name, kind, status.st_size, status.st_mtime, link)
 
     def _resolve_folder(self, folder: str) -> str:
         """Resolving costs more than opening, and a folder's many files share it."""

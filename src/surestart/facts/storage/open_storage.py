@@ -14,10 +14,11 @@ from surestart.typed import surestart
 def open_storage(location: str) -> Storage:
     """The storage for a location as Spark would write it, with a budget for what is read from it. Imports only what
     that storage needs."""
-    return BoundedStorage(_open(location))
+    return BoundedStorage(open_unbounded(location))
 
 
-def _open(location: str) -> Storage:
+def open_unbounded(location: str) -> Storage:
+    """The same without a budget, for a walk over a root: each checkpoint found there has a budget of its own."""
     if "\x00" in location or not location.strip():
         raise UsageError(
             "the checkpoint location is empty or holds a NUL character",

@@ -19,12 +19,14 @@ OTHER = "other"  # a device, a pipe, or a link that leads out of the checkpoint:
 
 
 class Entry(NamedTuple):
-    """One name in a folder. size and modified (seconds since 1970) are None where the storage does not say."""
+    """One name in a folder. size and modified (seconds since 1970) are None where the storage does not say. link: it is
+    a link, and all else is said of what it leads to."""
 
     name: str
     kind: str
     size: int | None = None
     modified: float | None = None
+    link: bool = False
 
 
 class Storage(Protocol):

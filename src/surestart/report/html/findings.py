@@ -14,16 +14,18 @@ COMMAND_LIMIT = 1_000
 _ORDER = (Severity.UNSAFE, Severity.CANNOT_TELL, Severity.ATTENTION, Severity.INFO)
 
 
-def findings_section(found: Sequence[tuple[str, Finding]], limits: Limits, all_with: str) -> Markup:
-    """found: (stage or "", finding). all_with: the command that lists those that do not fit."""
+def findings_section(
+    found: Sequence[tuple[str, Finding]], limits: Limits, all_with: str, *, level: int = 2, name: str = "findings"
+) -> Markup:
+    """found: (stage or "", finding). all_with: the command that lists those that do not fit. level: of its heading."""
     ranked = [pair for severity in _ORDER for pair in found if pair[1].severity is severity]
     loud = [pair for pair in ranked if pair[1].severity is not Severity.INFO]
     notes = [pair for pair in ranked if pair[1].severity is Severity.INFO]
     shown, quiet = loud[: limits.findings], notes[: limits.findings]
-    parts: list[Child] = [tag("h2", {"id": "findings-title"}, "Findings")]
+    parts: list[Child] = [tag(f"h{level}", {"id": f"{name}-title"}, "Findings")]
     if not loud:
         parts.append(tag("p", None, "Nothing speaks against a start, as far as was asked."))
-    parts += [_finding(stage, finding, limits) for stage, finding in shown]
+    parts += [_finding(stage, finding, limits, level + 1) for stage, finding in shown]
     if len(loud) > len(shown):
         parts.append(
             tag(
@@ -41,10 +43,14 @@ def findings_section(found: Sequence[tuple[str, Finding]], limits: Limits, all_w
         )
         parts.append(
             tag(
-                "details", None, tag("summary", None, many), [_finding(stage, one, limits) for stage, one in quiet], cut
+                "details",
+                None,
+                tag("summary", None, many),
+                [_finding(stage, one, limits, level + 1) for stage, one in quiet],
+                cut,
             )
         )
-    return tag("section", {"id": "findings", "aria-labelledby": "findings-title"}, parts)
+    return tag("section", {"id": name, "aria-labelledby": f"{name}-title"}, parts)
 
 
 def command(value: str) -> Markup:
@@ -63,7 +69,7 @@ def command(value: str) -> Markup:
     )
 
 
-def _finding(stage: str, finding: Finding, limits: Limits) -> Markup:
+def _finding(stage: str, finding: Finding, limits: Limits, level: int) -> Markup:
     kind = {
         Severity.UNSAFE: "bad",
         Severity.CANNOT_TELL: "unknown",
@@ -81,9 +87,10 @@ def _finding(stage: str, finding: Finding, limits: Limits) -> Markup:
         rows += [tag("dt", None, "Next"), tag("dd", None, command(finding.next))]
     if finding.do_not:
         rows += [tag("dt", None, "Do not"), tag("dd", {"class": "do-not"}, text(finding.do_not, limits.text))]
+    where = f" in {stage}" if stage else None
     return tag(
         "article",
         {"class": f"finding {kind}"},
-        tag("h3", None, icon(kind), f"{what}: ", tag("code", None, finding.code), f" in {stage}" if stage else None),
+        tag(f"h{level}", None, icon(kind), f"{what}: ", tag("code", None, finding.code), where),
         tag("dl", None, rows),
     )

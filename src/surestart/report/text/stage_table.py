@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from surestart.environment import Environment
 from surestart.report.text.inspection import render_finding
 from surestart.verdict.diagnose import Diagnosis
-from surestart.verdict.restart import NextStart, Outcome
-from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of
+from surestart.verdict.fleet_row import sink_in_a_word
+from surestart.words.finding import Finding, Severity, Verdict, verdict_of
 from surestart.words.inert import inert
 from surestart.words.labelled import WIDTH, labelled
 from surestart.words.time_text import time_text
@@ -43,10 +43,10 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
     name = max([len("stage"), *(len(diagnosis.stage) for diagnosis in diagnoses)])
     yield f"  {'stage':<{name}}  {'verdict':<11}  {'next start':<{_STARTS}}  sink"
     for diagnosis in diagnoses:
-        start = inert(_start(diagnosis.start), _STARTS)
+        start = inert(diagnosis.start.shortly, _STARTS)
         yield (
             f"  {diagnosis.stage:<{name}}  {diagnosis.verdict.value.upper():<11}  {start:<{_STARTS}}  "
-            f"{inert(_sink(diagnosis), max(WIDTH - name - _STARTS - 19, 12))}"
+            f"{inert(sink_in_a_word(diagnosis.inspection), max(WIDTH - name - _STARTS - 19, 12))}"
         ).rstrip()
     yield ""
     yield from _findings(diagnoses)
@@ -58,29 +58,6 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
 
 def next_command(environment: Environment, worst: Finding | None, options: str = "") -> str:
     return worst.next if worst and worst.next else f"surestart run all -e {environment.name} {options}".rstrip()
-
-
-def _start(start: NextStart) -> str:
-    identity = ", new id" if start.new_identity and start.outcome is not Outcome.FIRST else ""
-    match start.outcome:
-        case Outcome.STARTS:
-            return f"starts batch {start.batch}{identity}"
-        case Outcome.REPLAYS:
-            return f"replays batch {start.batch}{identity}"
-        case Outcome.LOOPS:
-            return f"fails after batch {start.batch}"
-        case _:
-            return start.outcome.value
-
-
-def _sink(diagnosis: Diagnosis) -> str:
-    said = diagnosis.acceptance.value
-    if diagnosis.acceptance is not Acceptance.ACCEPTS:
-        return said.upper()
-    lacking = next((sink.word for sink in diagnosis.sinks if sink.word != said.upper()), "")
-    if lacking:
-        return lacking
-    return f"{said}, replay known" if any(sink.replay_recognised for sink in diagnosis.sinks) else said
 
 
 def _findings(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:

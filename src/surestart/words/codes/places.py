@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from surestart.words.codes.code import DOCTOR, KAFKA, Code, raised
+from surestart.words.codes.code import DOCTOR, KAFKA, Code, found, raised
 
 _START = "surestart kafka start"
 _ADOPT = "surestart doctor --help"
+_ALL = "surestart inspect --help"
 
 CODES: tuple[Code, ...] = (
     raised("ProjectFileNotUnderstood", "usage", "surestart.toml says something that is not understood.", _ADOPT),
     raised("StreamNameRefused", "usage", "A stream is named by something that is no word of a command.", _ADOPT),
     raised("StreamCheckpointRefused", "usage", "The checkpoint of a declared stream is not an absolute path.", _ADOPT),
     raised("StreamNotOurs", "usage", "surestart judges this stream, and its owner's code runs it.", DOCTOR),
+    found("PLACE_NOT_LOOKED_AT", "cannot tell", "A place under the root could not be looked into.", _ALL),
+    found("QUERY_ID_TWICE", "attention", "Two checkpoints have the query id of one query.", _ALL),
+    found("CHECKPOINT_INSIDE_ANOTHER", "attention", "A checkpoint lies in the folder of another one.", _ALL),
+    raised("RootNotListed", "cannot tell", "The root that was to be searched for checkpoints cannot be listed.", _ALL),
+    raised("SinkOfOneForAll", "usage", "A sink of one checkpoint was named for all of them.", _ALL),
     raised("StorageNotInstalled", "cannot tell", "The client of that storage is not installed."),
     raised("StorageNotReachable", "cannot tell", "That storage could not be reached."),
     raised("BundleNotWritten", "usage", "The archive of the evidence could not be written.", DOCTOR),

@@ -1,0 +1,130 @@
+"""Every checkpoint under a root, found by listings alone: one for each folder that is looked into.
+
+/root/orders          metadata offsets commits …     a checkpoint; what Spark made in it is not looked into
+/root/orders/old      metadata offsets …             another one inside it: found, and said to lie there
+/root/tables/t        _delta_log day=1 day=2 …       a table: its log and its partitions are passed over
+/root/tables/t/_ck    metadata offsets commits …     found
+/root/link            a link                         not followed: what it leads to has a place of its own, or is
+                                                     outside the root, which is said
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from surestart.facts.checkpoint.log_file import FormatError, parse_object
+from surestart.facts.checkpoint.log_folder import is_batch_name
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
+
+# At some 0.1 ms a listing on a local disk, and 30 ms over a network: ten minutes of either.
+LISTINGS_LOCAL, LISTINGS_REMOTE = 2_000_000, 20_000
+DEPTH = 64
+# Names of one folder: Spark keeps a checkpoint far below that, and a root of so many streams is not one root.
+NAMES = 2_000_000
+_LOGS = ("offsets", "commits")
+_KEPT = ("sources", "state")
+_OWN = frozenset({"metadata", *_LOGS, *_KEPT, "receivers", "__tmp_path_dir"})
+_OUTPUT = frozenset({"_delta_log", "_spark_metadata"})
+_PARTITION = re.compile(r"[^=]+=")
+_METADATA_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Place:
+    """path: below the root, "" for the root itself. problem: why it was not looked into; "": a checkpoint is there.
+    inside: the checkpoint in whose folder it lies, None where it lies in none."""
+
+    path: str
+    problem: str = ""
+    inside: str | None = None
+
+
+def find_checkpoints(storage: Storage, *, listings: int | None = None) -> Iterator[Place]:
+    """In the order of their names. A folder that could not be looked into is among them: nothing is left out unsaid.
+    Raises OSError for a root that cannot be listed."""
+    left = listings or (LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE)
+    waiting: list[tuple[str, str | None, int]] = [("", None, 0)]
+    while waiting:
+        path, inside, depth = waiting.pop()
+        if left == 0:
+            yield Place(path, f"{len(waiting) + 1:,} folders were not looked into: the limit of listings is reached")
+            return
+        left -= 1
+        try:
+            found = _list(storage, path)
+        except OSError as error:
+            if not path:
+                raise
+            yield Place(path, f"{type(error).__name__}: {error}", inside)
+            continue
+        is_one = _is_checkpoint(storage, path, found)
+        if is_one:
+            yield Place(path, inside=inside)
+            inside = path
+        for name in sorted(_links_out(found)):
+            yield Place(_join(path, name), "a link that leads out of the root, or to nothing", inside)
+        below = sorted(_worth_a_look(found, is_one), reverse=True)
+        if below and depth == DEPTH:
+            yield Place(path, f"more than {DEPTH} folders deep: what lies below was not looked into", inside)
+        else:
+            waiting += [(_join(path, name), inside, depth + 1) for name in below]
+
+
+def _list(storage: Storage, path: str) -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for entry in storage.list_folder(path):
+        # Of files only the name decides, and only these: a table may have a million of them.
+        if entry.kind != FILE or entry.name in _OWN:
+            found[entry.name] = entry
+        if len(found) > NAMES:
+            raise OSError(f"more than {NAMES:,} folders in one")
+    return found
+
+
+def _is_checkpoint(storage: Storage, path: str, found: dict[str, Entry]) -> bool:
+    marks = [name for name in (*_LOGS, *_KEPT) if name in found and found[name].kind != FILE]
+    metadata = found.get("metadata")
+    if metadata is not None and metadata.kind != FOLDER:
+        return bool(marks) or (metadata.kind == FILE and _names_a_query(storage, _join(path, "metadata")))
+    if all(name in marks for name in _LOGS):
+        return True
+    # What a hand has left of one; folders of other things have these names too.
+    return any(_holds_numbers(storage, _join(path, name)) for name in marks)
+
+
+def _names_a_query(storage: Storage, path: str) -> bool:
+    """Also where it cannot be read: whoever judges it says so."""
+    try:
+        data = storage.read_file(path, _METADATA_BYTES)
+        return not data.strip(b"\x00 \n") or isinstance(parse_object(data.decode("utf-8", "replace"), path)["id"], str)
+    except OSError:
+        return True
+    except (FormatError, KeyError):
+        return False
+
+
+def _holds_numbers(storage: Storage, path: str) -> bool:
+    try:
+        names = [entry.name for entry in storage.list_folder(path) if not entry.name.startswith((".", "_"))]
+    except OSError:
+        return True
+    return bool(names) and all(is_batch_name(name) for name in names)
+
+
+def _links_out(found: dict[str, Entry]) -> Iterator[str]:
+    return (entry.name for entry in found.values() if entry.kind == OTHER and entry.link)
+
+
+def _worth_a_look(found: dict[str, Entry], is_one: bool) -> Iterator[str]:
+    of_output = not _OUTPUT.isdisjoint(found)
+    for entry in found.values():
+        own = is_one and (entry.name in _OWN or entry.name.startswith("_schema_log_"))
+        partition = of_output and _PARTITION.match(entry.name)
+        if entry.kind == FOLDER and not (own or partition or entry.link or entry.name in _OUTPUT):
+            yield entry.name
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name

@@ -1,0 +1,122 @@
+"""Every checkpoint below a root is found, and every place that could not be looked into is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from surestart.facts.checkpoint import find_checkpoints as module
+from surestart.facts.checkpoint.find_checkpoints import find_checkpoints
+from surestart.facts.storage.open_storage import open_unbounded
+from tests.checkpoint.checkpoint_maker import make_checkpoint
+from tests.deltalog.handmade import create, write_commit
+
+
+def found(root: Path, **limits: int) -> dict[str, str]:
+    """path -> "" for a checkpoint, else the problem."""
+    return {place.path: place.problem for place in find_checkpoints(open_unbounded(str(root)), **limits)}
+
+
+def make(folder: Path) -> Path:
+    make_checkpoint(folder)
+    return folder
+
+
+def test_checkpoints_are_found_at_any_depth_and_in_tables_and_nothing_else_is_one(tmp_path: Path) -> None:
+    for name in ("a", "team/b", "table/_checkpoints/c", "d/e/f/g"):
+        make(tmp_path / name)
+    write_commit(tmp_path / "table", 0, create())
+    (tmp_path / "table/day=1").mkdir()
+    (tmp_path / "iceberg/metadata").mkdir(parents=True)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/metadata").write_text("no JSON")
+    (tmp_path / "code/state/machine").mkdir(parents=True)
+    (tmp_path / "code/commits/0af3").mkdir(parents=True)
+
+    assert found(tmp_path) == dict.fromkeys(["a", "team/b", "table/_checkpoints/c", "d/e/f/g"], "")
+
+
+def test_the_root_itself_may_be_one_and_one_may_lie_inside_another(tmp_path: Path) -> None:
+    make(tmp_path)
+    make(tmp_path / "inner")
+
+    places = list(find_checkpoints(open_unbounded(str(tmp_path))))
+
+    assert [(place.path, place.inside) for place in places] == [("", None), ("inner", "")]
+
+
+@pytest.mark.parametrize("left", ["offsets", "commits", "metadata", "sources"])
+def test_what_a_hand_has_left_of_one_is_found(tmp_path: Path, left: str) -> None:
+    make(tmp_path / "whole")
+    target = tmp_path / "ruin"
+    target.mkdir()
+    (tmp_path / "whole" / left).rename(target / left)
+
+    assert found(tmp_path) == {"ruin": "", "whole": ""}
+
+
+def test_links_are_not_followed_and_one_that_leads_out_is_said(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    make(root / "real")
+    make(tmp_path / "outside")
+    (root / "again").symlink_to(root / "real")
+    (root / "loop").symlink_to(root)
+    (root / "out").symlink_to(tmp_path / "outside")
+    (root / "nowhere").symlink_to(tmp_path / "gone")
+    os.mkfifo(root / "pipe")
+
+    said = "a link that leads out of the root, or to nothing"
+    assert found(root) == {"real": "", "out": said, "nowhere": said}
+
+
+def test_a_folder_that_refuses_is_named_and_the_others_are_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "a")
+    make(tmp_path / "refused/b")
+    make(tmp_path / "z")
+    whole = module._list
+
+    def refuse(storage: object, path: str) -> object:
+        if path == "refused":
+            raise PermissionError("not yours")
+        return whole(storage, path)  # type: ignore[arg-type]
+
+    # Who runs the tests may read everything.
+    monkeypatch.setattr(module, "_list", refuse)
+
+    assert found(tmp_path) == {"a": "", "refused": "PermissionError: not yours", "z": ""}
+
+
+def test_where_the_listings_end_is_said(tmp_path: Path) -> None:
+    for number in range(5):
+        make(tmp_path / f"c{number}")
+
+    places = found(tmp_path, listings=3)
+
+    assert [place for place, problem in places.items() if not problem] == ["c0", "c1"]
+    assert "3 folders were not looked into" in places["c2"]
+
+
+def test_folders_too_deep_are_said(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["x"] * (module.DEPTH + 2))
+    make(deep)
+
+    (problem,) = found(tmp_path).values()
+
+    assert f"more than {module.DEPTH} folders deep" in problem
+
+
+def test_names_that_hide_are_names_like_others(tmp_path: Path) -> None:
+    names = ["a\nb", "‮txt", "$(reboot)", "`id`", "-rf", "a b", os.fsdecode(b"\xff\xfe")]
+    for name in names:
+        make(tmp_path / name)
+
+    assert found(tmp_path) == dict.fromkeys(names, "")
+
+
+def test_a_root_that_is_not_there_is_no_empty_root(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        found(tmp_path / "missing")
