@@ -207,8 +207,8 @@ def _count_landed(path: Path, truth: Truth, simulation: Simulation) -> Truth:
     records = list(iter_records(simulation, truth.records, lines))
     if not records or _lines(records) != content:
         raise UsageError(
-            f"{path} is there already, and its {lines} lines are not the records {truth.records} and on of seed "
-            f"{truth.seed}",
+            f"{path} is there already, and its {lines} lines are not "
+            f"the records {truth.records} and on of seed {truth.seed}",
             meaning="A file that has landed is never written again: a reader would have other rows than the file. "
             "Nothing was made.",
             next="python -m sensor_pipeline.simulate --root /another/folder",

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spark",
         default=DEFAULT_LINE,
         metavar="LINE",
-        help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a Databricks Runtime such as 15.4 (default Spark "
-        f"{DEFAULT_LINE})",
+        help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a "
+        f"Databricks Runtime such as 15.4 (default Spark {DEFAULT_LINE})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")

@@ -36,8 +36,8 @@ def half_way(journal: Journal, query: str, environment: Environment, options: st
         harm = "Rows that were missing are being written; another remedy would remove them, or write them again."
     elif journal.state == FILLING:
         harm = (
-            "New tables are being filled beside its own, to take their place; another remedy would change what they "
-            "replace."
+            "New tables are being filled beside its own, to take their "
+            "place; another remedy would change what they replace."
         )
     else:
         harm = "Its output is partly cleared or its checkpoint partly moved: a start now would lose or double rows."

@@ -81,8 +81,8 @@ def remedy(
     plan = find_plan(spark, environment, settings.get("digest", ""), mode)
     if (plan.remedy, plan.stage) != (wanted, stage):
         raise Refused(
-            f"the digest {plan.digest[:12]} is of a {plan.remedy} of {plan.stage}; remedy and stage say {wanted} of "
-            f"{stage}",
+            f"the digest {plan.digest[:12]} is of a {plan.remedy} of "
+            f"{plan.stage}; remedy and stage say {wanted} of {stage}",
             meaning="One of the two is not what was meant. Nothing was changed.",
             next=in_the_notebook(
                 f"if that plan is meant, set remedy to {plan.remedy} and stage to {plan.stage}; run the cells again"

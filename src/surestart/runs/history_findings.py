@@ -95,8 +95,8 @@ def _moved(place: str, ran: Sequence[RunRecord], commands: Commands) -> Finding:
         f"the checkpoint would be {place}, where nothing is; the last run used {last.place} up to batch "
         f"{'?' if last.last_batch is None else last.last_batch}"
         + (f"; the last {len(ran)} runs used {len(places)} different paths" if never else ""),
-        "A path that changes never comes back: the query begins at batch 0 under a new id, and what it reads again is "
-        "written again.",
+        "A path that changes never comes back: the query begins at batch "
+        "0 under a new id, and what it reads again is written again.",
         commands.plan("reset"),
         "put a date, a run id or a user name into the checkpoint path.",
     )

@@ -24,8 +24,8 @@ class StageFailed(SurestartError):
 
 def active_already(context: BatchContext) -> Refused:
     return Refused(
-        f"{context.query} runs already in this Spark application, in another session or left behind by a driver that "
-        "has gone",
+        f"{context.query} runs already in this Spark application, "
+        "in another session or left behind by a driver that has gone",
         meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
         "left as it is, and no second one was started.",
         next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",

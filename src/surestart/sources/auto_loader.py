@@ -174,8 +174,8 @@ def _refused(name: str, value: str, what: str, harm: str) -> UsageError:
         f"file source option {name}={value!r} {what}",
         meaning=f"{harm[0].upper()}{harm[1:]}. The stage has not been started.",
         next=in_the_code(
-            f"take {name} out of the file source's options; maxFilesPerTrigger, maxBytesPerTrigger and pathGlobFilter "
-            "work everywhere"
+            f"take {name} out of the file source's options; maxFilesPerTrigger, "
+            "maxBytesPerTrigger and pathGlobFilter work everywhere"
         ),
         do_not="set it in one environment only: the other environments stop testing what production does.",
         code="OptionWithoutTwin",

@@ -70,8 +70,8 @@ def check_jars(lock: JarLock, jars: Sequence[Path], module: str, *, more: bool =
         if actual != digest:
             raise _refused(
                 lock.name,
-                f"has another {name} than was locked: SHA-256 {actual[:16]}…, locked {digest[:16]}…, in "
-                f"{found[name].parent}",
+                f"has another {name} than was locked: SHA-256 {actual[:16]}…, "
+                f"locked {digest[:16]}…, in {found[name].parent}",
                 f"{module} --again",
             )
 

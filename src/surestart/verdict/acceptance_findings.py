@@ -25,8 +25,8 @@ def ahead(sink: SinkDeclaration, batch: int, table_batch: int, next_batch: NextB
     return Finding(
         "SINK_AHEAD_OF_CHECKPOINT",
         Severity.UNSAFE,
-        f"{sink.target} holds batch {table_batch} of query {next_batch.query_id}; the checkpoint's next batch is "
-        f"{batch}",
+        f"{sink.target} holds batch {table_batch} of query "
+        f"{next_batch.query_id}; the checkpoint's next batch is {batch}",
         f"The checkpoint was rewound, restored or copied. The sink drops {_count(count, 'batch')} "
         f"({_span(batch, table_batch)}) "
         "without an error, and the rows that are new in them are lost.",
@@ -85,9 +85,8 @@ def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
         "SINK_MISSING",
         _gap(sink),
         f"{sink.target} is not there, or is no table; the checkpoint counts {_span(0, batch - 1)} as written to it",
-        "The table was dropped or moved, or the environment points elsewhere. A start creates an empty one and goes "
-        "on "
-        f"with batch {batch}: everything before it would be missing.",
+        "The table was dropped or moved, or the environment points elsewhere. A start creates "
+        f"an empty one and goes on with batch {batch}: everything before it would be missing.",
         commands.plan("reset"),
         "start the query before it is known where the table went.",
     )
@@ -106,9 +105,8 @@ def never_saw(
         Severity.UNSAFE if made_anew else _gap(sink),
         f"{sink.target} knows no batch of query {query_id}; the checkpoint counts {_span(0, batch - 1)} as done"
         + (", and the table was made after the newest of them" if made_anew else ""),
-        "The table was recreated, or belongs to another environment, or was added to the stage later, or the "
-        "checkpoint "
-        "is a copy. The next batch is accepted; everything before it is not in this table.",
+        "The table was recreated, or belongs to another environment, or was added to the stage later, or "
+        "the checkpoint is a copy. The next batch is accepted; everything before it is not in this table.",
         commands.plan(remedy),
         "start the query before it is known which of these it is.",
     )
@@ -121,9 +119,8 @@ def output_not_cleared(sink: SinkDeclaration, former: str, last: int, commands: 
         f"{sink.target} holds "
         + (f"{_count(last + 1, 'batch')} of query {former}" if former else "rows, and only this query writes there")
         + "; the checkpoint begins anew at batch 0",
-        "The checkpoint was deleted or moved and the output kept. The new query id is unknown to the sink, so every "
-        "row "
-        "that is read again is written again.",
+        "The checkpoint was deleted or moved and the output kept. The new query id "
+        "is unknown to the sink, so every row that is read again is written again.",
         commands.plan("reset"),
         "start the query over the old output.",
     )
@@ -165,8 +162,8 @@ def fresh_cannot_tell(
         "SINK_FRESH_START_UNCLEAR",
         Severity.CANNOT_TELL,
         f"{sink.target} holds {held}, the checkpoint begins anew at batch 0, and {why}",
-        "If it did, every one of them is read and written again. A query that has never written there may be said to "
-        "be new.",
+        "If it did, every one of them is read and written again. A "
+        "query that has never written there may be said to be new.",
         commands.settle("SINK_FRESH_START_UNCLEAR", "new"),
         "start before the sink is known to be empty or the start position to lie past its rows.",
     )
@@ -177,14 +174,12 @@ def renewed(sink: SinkDeclaration, former: str, last: int, batch: int, commands:
     return Finding(
         "SINK_IDENTITY_RENEWED",
         Severity.UNSAFE if gap > 0 else Severity.ATTENTION,
-        f"{sink.target} holds batches up to {last} of query {former}; the checkpoint has another query id and goes "
-        "on at "
-        f"batch {batch}",
+        f"{sink.target} holds batches up to {last} of query {former}; the "
+        f"checkpoint has another query id and goes on at batch {batch}",
         f"The rows of batches {last + 1}..{batch - 1} are in neither place."
         if gap > 0
-        else "The checkpoint's `metadata` was lost or replaced. The batch numbers fit, so nothing is lost or "
-        "doubled now; "
-        "from here on the table knows this query under a new id.",
+        else "The checkpoint's `metadata` was lost or replaced. The batch numbers fit, so nothing "
+        "is lost or doubled now; from here on the table knows this query under a new id.",
         commands.plan("replay") if gap > 0 else commands.run(),
         "write the former id into `metadata` by hand while the query runs.",
     )
@@ -200,8 +195,8 @@ def renewed_duplicates(
         f"{next_batch.query_id or 'a new query id'}",
         "The batch is merged again by key, which changes nothing."
         if keyed
-        else "`metadata` was lost or replaced, so the sink does not recognise the batch in flight: its rows are "
-        "doubled.",
+        else "`metadata` was lost or replaced, so the sink does not "
+        "recognise the batch in flight: its rows are doubled.",
         commands.run() if keyed else commands.plan("resume"),
         "start the query; put back `metadata` from a backup only while it is stopped.",
     )
@@ -223,8 +218,8 @@ def superseded(sink: SinkDeclaration, app_id: str, other: str, keyed: bool, comm
         "SINK_IDENTITY_SUPERSEDED",
         Severity.ATTENTION if keyed else Severity.UNSAFE,
         f"{sink.target}: query id {other} has written this query's rows since {app_id} did",
-        "Another checkpoint of the same query took over after this one, so this one is an old copy or a second "
-        "writer. "
+        "Another checkpoint of the same query took over after "
+        "this one, so this one is an old copy or a second writer. "
         + (
             "Merged by key, rows that come twice change nothing."
             if keyed
@@ -244,8 +239,8 @@ def retention(
             Finding(
                 "SINK_TRANSACTION_RETENTION",
                 Severity.CANNOT_TELL,
-                f"{sink.target} has delta.setTransactionRetentionDuration = {evidence.retention_text!r}, no known "
-                "duration",
+                f"{sink.target} has delta.setTransactionRetentionDuration "
+                f"= {evidence.retention_text!r}, no known duration",
                 "How long the table remembers which batches it holds cannot be told.",
                 _unset_retention(sink),
                 "",
@@ -319,9 +314,8 @@ def constant_skips(sink: SinkDeclaration, name: str, table_batch: int, batch: in
         "SINK_CONSTANT_IDENTITY_SKIPS",
         Severity.UNSAFE,
         f"{sink.target} holds batch {table_batch} of the constant application id {name!r}; the next batch is {batch}",
-        f"The identity outlived the checkpoint. The sink drops batches {batch}..{table_batch} without an error, "
-        "whatever is "
-        "in them.",
+        "The identity outlived the checkpoint. The sink drops batches "
+        f"{batch}..{table_batch} without an error, whatever is in them.",
         commands.plan("reset"),
         "start the query, or change the constant by hand and start over the old output.",
     )

@@ -63,9 +63,9 @@ def _replaced(
         "SOURCE_TABLE_REPLACED",
         Severity.UNSAFE,
         f"the checkpoint has read table {position.table_id}, {source.target} is {evidence.table_id}",
-        "The table was dropped and made again, or replaced. The next start fails with "
-        "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE; which rows of the old table are in the new one, only their "
-        "positions tell.",
+        "The table was dropped and made again, or replaced. The next start "
+        "fails with DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE; which "
+        "rows of the old table are in the new one, only their positions tell.",
         commands.plan("replay"),
         "delete the checkpoint, as Delta's message says: rows that are in both tables come twice.",
     )

@@ -158,8 +158,8 @@ def _twice(row: FleetRow, others: Sequence[str]) -> Finding:
         Severity.ATTENTION,
         f"query {row.query_id} has a checkpoint in {row.location} and in {others[0]}"
         + (f" and in {len(others) - 1} more" if others[1:] else ""),
-        "One is a copy of the other. A sink knows the two as one query: started on both, they drop or repeat each "
-        "other's batches.",
+        "One is a copy of the other. A sink knows the two as one query: "
+        "started on both, they drop or repeat each other's batches.",
         surestart("inspect", others[0], "--sink", "none", note="which of them runs, its batches tell"),
         "start the query on more than one of them.",
     )

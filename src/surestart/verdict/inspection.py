@@ -1,5 +1,4 @@
-"""One checkpoint, looked at from every side: what it says, what a start makes of it, what the sink does, the "
-"verdict."""
+"""One checkpoint from every side: what it says, what a start makes of it, what the sink does, and the verdict."""
 
 from __future__ import annotations
 
@@ -166,9 +165,8 @@ def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
         SINK_NOT_NAMED,
         Severity.CANNOT_TELL,
         "no sink was named, so nobody asked which batches it holds",
-        "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or "
-        "duplicates batch "
-        f"{checkpoint.next_batch} is known only from both.",
+        "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink "
+        f"accepts, skips or duplicates batch {checkpoint.next_batch} is known only from both.",
         surestart("inspect", location, "--sink", THE_TABLE, note="or --sink none, for the checkpoint alone"),
         "take a whole checkpoint for a safe restart.",
     )

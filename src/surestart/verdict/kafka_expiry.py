@@ -30,9 +30,8 @@ def find_kafka_expiry(
         Finding(
             "SOURCE_RETENTION_CLOCK",
             Severity.ATTENTION,
-            f"topic {evidence.topic}: {lag} unread offsets; records are kept for {span_text(evidence.retention_ms)} "
-            "and the "
-            f"last batch was planned at {time_text(caught_up_at)}",
+            f"topic {evidence.topic}: {lag} unread offsets; records are kept for "
+            f"{span_text(evidence.retention_ms)} and the last batch was planned at {time_text(caught_up_at)}",
             f"Unread records begin to expire at about {time_text(caught_up_at + evidence.retention_ms)}"
             + (f", {span_text(left)} from now." if left > 0 else ": now."),
             commands.run(),

@@ -71,13 +71,12 @@ def _finding(
     return Finding(
         code="SINK_RESTORED" if restored else "SINK_CLEARED",
         severity=Severity.ATTENTION if settled else Severity.CANNOT_TELL if unknown else Severity.UNSAFE,
-        evidence=f"{sink.target}: version {commit.version} ({what}) {taken} {len(batches)} batches of this query, "
-        f"{span}; "
-        "the checkpoint counts them as done",
+        evidence=f"{sink.target}: version {commit.version} ({what}) {taken} {len(batches)} "
+        f"batches of this query, {span}; the checkpoint counts them as done",
         meaning=("Where it did, their" if unknown else "Their")
         + " rows are in the table no more and the next start does not read them again"
         + (", nor would a replay be let in: the table still knows those batches." if restored else "."),
         next=commands.plan("replay"),
-        do_not="delete checkpoint files to read the rows again: the table drops batches it has seen, new rows in "
-        "them too.",
+        do_not="delete checkpoint files to read the rows again: the "
+        "table drops batches it has seen, new rows in them too.",
     )

@@ -82,8 +82,8 @@ def _torn_finding(code: str, fault: LogFault, needed: bool, commands: Commands) 
         code,
         Severity.ATTENTION,
         fault.detail,
-        "The next start does not read this file. It shows that a write was cut off or that something damaged the "
-        "storage.",
+        "The next start does not read this file. It shows that a "
+        "write was cut off or that something damaged the storage.",
         commands.doctor(),
         NO_EDIT,
     )
@@ -143,7 +143,6 @@ def _versions(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             Severity.INFO,
             f"commits/{commit.batch} has version v2: state format v2",
             f"Spark {start.spark} reads it only with spark.sql.streaming.stateStore.checkpointFormatVersion=2; "
-            "without "
-            "that setting the start fails with INVALID_LOG_VERSION.EXACT_MATCH_VERSION and changes nothing.",
+            "without that setting the start fails with INVALID_LOG_VERSION.EXACT_MATCH_VERSION and changes nothing.",
             commands.run(),
         )

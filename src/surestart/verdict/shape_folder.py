@@ -45,8 +45,8 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
         "CHECKPOINT_ABSENT",
         Severity.ATTENTION,
         "there is no such folder",
-        "A first start begins at batch 0 under a new query id. Over output of an earlier run it writes every row "
-        "again.",
+        "A first start begins at batch 0 under a new query id. "
+        "Over output of an earlier run it writes every row again.",
         commands.doctor(),
         "start it if this query has run before: somebody moved or deleted its checkpoint.",
     )
@@ -80,9 +80,8 @@ def _metadata(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             "METADATA_TORN",
             Severity.UNSAFE,
             fault.detail,
-            "The query id cannot be read, so no Spark version starts this query; the id is the identity under "
-            "which the "
-            "sink knows the batches.",
+            "The query id cannot be read, so no Spark version starts this query; "
+            "the id is the identity under which the sink knows the batches.",
             commands.plan("replay"),
             "delete the file: Spark before 4.2 would then go on under a new id and write the batch in flight twice.",
         )
@@ -102,9 +101,8 @@ def _metadata(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
         effect = (
             f"The next start on Spark {start.spark} {start.sentence}."
             if not replays
-            else f"Spark {start.spark} makes a new query id and replays batch {start.batch}: a sink that holds it "
-            "already "
-            "writes it again."
+            else f"Spark {start.spark} makes a new query id and replays batch "
+            f"{start.batch}: a sink that holds it already writes it again."
         )
         yield Finding(
             "METADATA_MISSING",

@@ -58,9 +58,8 @@ def _nothing_planned(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fin
             "LOGS_DELETED",
             Severity.UNSAFE,
             f"neither offsets/ nor commits/ holds a batch, but {' and '.join(ran)}",
-            f"This query has run. The next start begins at batch 0 under {identity}, with the sources' old notes: "
-            "rows are "
-            "lost or written twice, without an error.",
+            f"This query has run. The next start begins at batch 0 under {identity}, with "
+            "the sources' old notes: rows are lost or written twice, without an error.",
             commands.plan("replay"),
             "start it: the first batch ids are the ones that the sink has seen.",
         )
@@ -103,10 +102,9 @@ def _relation(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             "COMMIT_AHEAD",
             Severity.UNSAFE,
             f"commits/ goes to {committed}, offsets/ only to {planned}",
-            f"Offsets were deleted. Each start runs batch {planned} again and then fails with "
-            "CONCURRENT_STREAM_LOG_UPDATE, which blames a second query; a sink without an identity check gets the "
-            "batch "
-            "again each time.",
+            f"Offsets were deleted. Each start runs batch {planned} again and then "
+            "fails with CONCURRENT_STREAM_LOG_UPDATE, which blames a second query; "
+            "a sink without an identity check gets the batch again each time.",
             commands.plan("replay"),
             "restart in a loop, or look for a second query first.",
         )
@@ -125,9 +123,8 @@ def _relation(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             "IN_FLIGHT",
             Severity.INFO,
             f"batch {planned} is planned and not committed",
-            "The query stopped inside it: the next start replays it with the same offsets. Normal after any crash; "
-            "whether "
-            "its rows are in the sink already, the sink knows.",
+            "The query stopped inside it: the next start replays it with the same offsets. "
+            "Normal after any crash; whether its rows are in the sink already, the sink knows.",
             commands.run(),
         )
 
@@ -146,13 +143,11 @@ def _holes(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
             + (f", and {len(folder.holes) - 1} more holes" if len(folder.holes) > 1 else ""),
             f'Every start fails with "batch {last} doesn\'t exist".'
             if needed
-            else "Spark never leaves a hole: a file was deleted, or two checkpoints were mixed. The next start "
-            "does not "
-            "notice it.",
+            else "Spark never leaves a hole: a file was deleted, or two "
+            "checkpoints were mixed. The next start does not notice it.",
             commands.plan("replay") if needed else commands.doctor(),
-            "delete the newest offset file, as Spark's message says: its batch id would be used again for other "
-            "rows, and "
-            "the sink drops them."
+            "delete the newest offset file, as Spark's message says: its batch "
+            "id would be used again for other rows, and the sink drops them."
             if needed
             else NO_EDIT,
         )
@@ -190,8 +185,8 @@ def _odd_names(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
                 "FOLDER_IN_LOG",
                 Severity.UNSAFE if batch >= newest else Severity.ATTENTION,
                 f"{folder.name}/{batch} is a folder",
-                "Spark's listing passes over it and its writing runs into it: the batch is run and then cannot be "
-                "noted.",
+                "Spark's listing passes over it and its writing runs "
+                "into it: the batch is run and then cannot be noted.",
                 commands.plan("replay"),
                 NO_EDIT,
             )

@@ -51,9 +51,8 @@ def _file_list(source: Source, start: NextStart, commands: Commands) -> Iterator
             "FILE_LIST_DAMAGED",
             Severity.UNSAFE,
             start.why,
-            "The file source keeps in sources/ which files it has seen. Every start reads that list from its last "
-            ".compact "
-            "on, and fails.",
+            "The file source keeps in sources/ which files it has seen. Every "
+            "start reads that list from its last .compact on, and fails.",
             commands.plan("replay"),
             "delete sources/: every file would be new again and be read once more.",
         )
@@ -117,9 +116,8 @@ def _kafka_initial(checkpoint: Checkpoint, source: Source, start: NextStart, com
             "KAFKA_INITIAL_OFFSETS",
             Severity.UNSAFE if replays_first else Severity.ATTENTION,
             what,
-            "Batch 0 begins at these offsets. Without them it begins where startingOffsets points now, and its "
-            "rows are "
-            "others than planned."
+            "Batch 0 begins at these offsets. Without them it begins where "
+            "startingOffsets points now, and its rows are others than planned."
             if replays_first
             else "Only batch 0 begins at these offsets; the next start does not need them.",
             commands.plan("replay") if replays_first else commands.doctor(),

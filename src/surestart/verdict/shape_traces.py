@@ -61,9 +61,8 @@ def _rewound(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
             "REWOUND",
             Severity.UNSAFE,
             f"{'; '.join(traces[:2])}: later batches than {planned} have run",
-            "The newest offsets and commits were deleted, or an older copy was put back. Their batch ids are used "
-            "again for "
-            "other rows, and a sink that knows the ids drops them without an error.",
+            "The newest offsets and commits were deleted, or an older copy was put back. Their batch ids "
+            "are used again for other rows, and a sink that knows the ids drops them without an error.",
             commands.plan("replay"),
             "start it: measured on Spark 4.0, 20 of 80 rows were lost without a message.",
         )
@@ -101,9 +100,8 @@ def _orphan_checksums(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fi
                 f"{folder.name}/ has checksums of batches that are gone: {shown}",
                 "The files were deleted by hand"
                 + (
-                    f": {folder.name}/ once went to {max(newer)}. A sink that knows batch {max(newer)} drops it "
-                    "when its "
-                    "id is used again."
+                    f": {folder.name}/ once went to {max(newer)}. A sink that "
+                    f"knows batch {max(newer)} drops it when its id is used again."
                     if newer and folder.name == "offsets"
                     else "."
                 ),
@@ -124,9 +122,8 @@ def _copied(checkpoint: Checkpoint, declared: bool, commands: Commands) -> Itera
             "COPIED",
             Severity.ATTENTION if declared else Severity.INFO,
             f"offsets/ was last written {_span(gap)} after batch {entry.batch}, its newest, was planned",
-            "The folder was copied, moved between stores or restored from a backup. A backup may be older than the "
-            "sink; a "
-            "copy shares its query id with the original, and both count as one query to the sink.",
+            "The folder was copied, moved between stores or restored from a backup. A backup may be older than "
+            "the sink; a copy shares its query id with the original, and both count as one query to the sink.",
             commands.doctor("the original must not run beside it"),
             "run the copy and the original against one sink.",
         )
@@ -159,9 +156,8 @@ def _moved(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
                 "STATE_SCHEMA_MOVED",
                 Severity.ATTENTION,
                 f"state/{operator.id} names schema files at {elsewhere[0]}",
-                "The checkpoint was moved or copied; this operator keeps absolute paths, which still point to the "
-                "old "
-                "place. Schema checks then compare with nothing, or with the other copy.",
+                "The checkpoint was moved or copied; this operator keeps absolute paths, which still "
+                "point to the old place. Schema checks then compare with nothing, or with the other copy.",
                 commands.doctor(),
                 "delete the old place before the query has run at the new one.",
             )
@@ -199,9 +195,8 @@ def _two_writers(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding
             "TWO_WRITERS",
             Severity.ATTENTION,
             "; ".join(traces[:3]),
-            "Two runs have written into this checkpoint at the same time, its files come from two checkpoints, or "
-            "a clock "
-            "was set back. Two runs of one query both write each batch.",
+            "Two runs have written into this checkpoint at the same time, its files come from two "
+            "checkpoints, or a clock was set back. Two runs of one query both write each batch.",
             commands.history(),
             "start another run before every other one is known to have ended.",
         )

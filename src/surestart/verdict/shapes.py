@@ -37,8 +37,8 @@ def diagnose_checkpoint(
     spark: str = DEFAULT_LINE,
     commands: Commands | None = None,
 ) -> tuple[Finding, ...]:
-    """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by "
-    "`acceptance`."""
+    """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by
+    `acceptance`."""
     start = predict_next_start(checkpoint, spark, declaration)
     if commands is None:
         commands = Commands(declaration.stage) if declaration else ForeignCommands.of(checkpoint.location)

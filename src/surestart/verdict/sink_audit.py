@@ -71,8 +71,8 @@ def _audit_pairs(sinks: Sequence[SinkDeclaration], commands: Commands) -> list[F
             Severity.UNSAFE,
             f"{target} is written {count} times in one batch under the same pair"
             + (f" (step {step!r})" if step else " (no step)"),
-            "The table takes the second write for a replay of the first and drops it, in every batch, without an "
-            "error.",
+            "The table takes the second write for a replay of the "
+            "first and drops it, in every batch, without an error.",
             in_the_code("give each write of the batch into this table a step of its own"),
             "leave the two writes under one pair because the first test passed: the second one's rows are missing.",
         )
@@ -139,8 +139,8 @@ def _partial_read(sink: SinkDeclaration, declaration: StageDeclaration, commands
     return Finding(
         "SINK_READS_PART_OF_BATCH",
         Severity.UNSAFE,
-        f"the function that writes {sink.target} does not read the whole batch (limit, isEmpty, show, a swallowed "
-        "error)",
+        f"the function that writes {sink.target} does not read "
+        "the whole batch (limit, isEmpty, show, a swallowed error)",
         "Spark counts the batch as done when the function returns: rows that were not read are not read again."
         + (" The state of unread partitions is not saved, and the next batch fails or loses it." if stateful else ""),
         in_the_code("write or count every row of batch_df in the function"),

@@ -30,9 +30,8 @@ def find_file_source(
                 "SOURCE_FOLDER_CHANGED",
                 Severity.UNSAFE,
                 f"the checkpoint has read {evidence.outside}, the stage declares {source.target}",
-                "The file source knows files by their whole path: under another folder every file counts as new and "
-                "is "
-                "read again.",
+                "The file source knows files by their whole path: under "
+                "another folder every file counts as new and is read again.",
                 commands.doctor("move the files back first, or link the folder under its old name"),
                 "start it: rows that are in the sink come twice.",
             )
@@ -42,8 +41,8 @@ def find_file_source(
             Finding(
                 "SOURCE_FILES_GONE",
                 Severity.UNSAFE,
-                f"{len(evidence.gone)} of the {evidence.listed} files of the batch in flight are gone, such as "
-                f"{evidence.gone[0]}",
+                f"{len(evidence.gone)} of the {evidence.listed} files of "
+                f"the batch in flight are gone, such as {evidence.gone[0]}",
                 "The batch cannot be read again as it was planned; the start fails, or leaves their rows out where "
                 "ignoreMissingFiles is set. Begun anew behind its output, the stage reads the files that there are.",
                 commands.plan("replay"),

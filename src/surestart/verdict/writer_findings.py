@@ -76,8 +76,8 @@ def unsigned_gap(sink: SinkDeclaration, batch: int, trace: Trace, commands: Comm
     return Finding(
         "SINK_BATCH_NOT_SEEN",
         Severity.CANNOT_TELL,
-        f"{sink.target} shows no commit of the time of batch {batch - 1}, which counts as done (commits of each "
-        f"batch: {seen})",
+        f"{sink.target} shows no commit of the time of batch {batch - 1}, "
+        f"which counts as done (commits of each batch: {seen})",
         "The batch had no row to write, or the table was put back to an older copy, or it is written elsewhere.",
         commands.doctor(),
         "take the batch for written because the checkpoint counts it.",
@@ -91,8 +91,8 @@ def unsigned_more(
     return Finding(
         "SINK_WRITTEN_SINCE",
         Severity.UNSAFE if sure else Severity.CANNOT_TELL,
-        f"{sink.target} has {count} commits without (query id, batch id) since batch {batch - 1} was planned; a batch "
-        f"makes {usual}",
+        f"{sink.target} has {count} commits without (query id, batch "
+        f"id) since batch {batch - 1} was planned; a batch makes {usual}",
         "The checkpoint was put back to an older state, so that what comes next is there already"
         + (": its rows are doubled." if sure else "; or somebody else has written."),
         commands.plan("replay") if sure else commands.doctor(),

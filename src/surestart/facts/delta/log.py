@@ -262,8 +262,8 @@ def _names(value: object) -> list[str]:
 
 def _gone(files: Storage, listing: Listing, version: int) -> CannotTell:
     return CannotTell(
-        f"version {version} of {files.location} cannot be rebuilt; readable: {listing.earliest_version}.."
-        f"{listing.latest}",
+        f"version {version} of {files.location} cannot be rebuilt; "
+        f"readable: {listing.earliest_version}..{listing.latest}",
         meaning="Commits or checkpoints that it needs are missing from _delta_log.",
         next=typed("ls", f"{files.location}/_delta_log"),
         do_not="recreate log files by hand.",

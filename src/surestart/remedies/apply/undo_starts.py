@@ -84,8 +84,8 @@ def _would_stop(run: Running, link: Link, commit: Commit) -> Refused:
     return Refused(
         f"the former checkpoint of {link.query} stands before version {commit.version} of {link.input.name} "
         f"({commit.operation}), which removes or rewrites rows and belongs to no remedy",
-        meaning="A stream stops there: the stage could not start after the undo. Nothing was changed; the remedy "
-        "stands.",
+        meaning="A stream stops there: the stage could not start after "
+        "the undo. Nothing was changed; the remedy stands.",
         next=surestart("history", place=named(run.environment)),
         code="UndoWouldStop",
     )

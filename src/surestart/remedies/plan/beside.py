@@ -80,8 +80,8 @@ def read_beside(environment: Environment, chain: Chain, stage: str, digest: str)
                 continue
             raise UsageError(
                 f"{link.query} writes to PostgreSQL {sink.target}, and to no Delta table with the same rows",
-                meaning="Only Delta tables can be filled beside; what PostgreSQL gets is read from one. Nothing was "
-                "changed.",
+                meaning="Only Delta tables can be filled beside; what "
+                "PostgreSQL gets is read from one. Nothing was changed.",
                 next=plan_command(environment, "reset", stage) + "  # clears in place",
                 code="BesideNotOffered",
             )

@@ -57,8 +57,8 @@ def count_going(sink: PostgresSink, marks: Marks | None) -> int:
         if marks is not None and missing:
             raise Refused(
                 f"{target.label} has no column {', '.join(missing)}",
-                meaning="Which of its rows came from where they are to be read again cannot be told. Nothing was "
-                "planned.",
+                meaning="Which of its rows came from where they are to be "
+                "read again cannot be told. Nothing was planned.",
                 next="surestart plan reset --help  # a reset removes all of them",
                 code="PostgresWithoutPositions",
             )

@@ -69,8 +69,8 @@ def plan_replay(
         checkpoint = read_checkpoint(link.checkpoint, entries=1)
         if checkpoint.latest_planned is not None and not begin.output:
             raise UsageError(
-                f"from where to replay {stage} is not said, and its checkpoint is there (next batch "
-                f"{checkpoint.next_batch})",
+                f"from where to replay {stage} is not said, and its "
+                f"checkpoint is there (next batch {checkpoint.next_batch})",
                 meaning="Without a batch, a time or positions only a lost checkpoint is replaced: by what the output "
                 "holds. Nothing was planned.",
                 next=plan_command(environment, "replay", stage, "--from-output") + "  # or --from-batch N",

@@ -29,8 +29,8 @@ def plan_resume(
     checkpoint = diagnosis.evidence.checkpoint
     if checkpoint.in_flight is not None:
         first = (
-            f"Batch {checkpoint.in_flight} is planned and not committed: the next start runs it again, with the same "
-            "positions."
+            f"Batch {checkpoint.in_flight} is planned and not committed: "
+            "the next start runs it again, with the same positions."
         )
     else:
         first = f"No batch is in flight: the next start plans batch {checkpoint.next_batch}."

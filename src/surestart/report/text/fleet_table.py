@@ -87,10 +87,10 @@ def _findings(fleet: Fleet) -> Iterator[str]:
     if unnamed:
         yield from labelled(
             "",
-            f"CANNOT TELL, {unnamed:,} times: a checkpoint is half of the truth, and nobody named a sink. A rewound "
-            "checkpoint looks whole; whether its sink accepts, skips or doubles the next batch only the sink tells. "
-            "Name it in surestart.toml, or to `surestart inspect` of one; `--sink none` is about the checkpoints "
-            "alone.",
+            f"CANNOT TELL, {unnamed:,} times: a checkpoint is half of the truth, and nobody "
+            "named a sink. A rewound checkpoint looks whole; whether its sink accepts, skips "
+            "or doubles the next batch only the sink tells. Name it in surestart.toml, or to "
+            "`surestart inspect` of one; `--sink none` is about the checkpoints alone.",
             indent=0,
             gap=0,
         )

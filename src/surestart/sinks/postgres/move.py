@@ -116,8 +116,8 @@ def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target:
         if said:
             raise UsageError(
                 f"column {column.name} of {target.label} is {goal.declared}, and the batch has {said}",
-                meaning="The value does not fit the column. Nothing of the batch is in the target; the next start "
-                "replays it.",
+                meaning="The value does not fit the column. Nothing of the "
+                "batch is in the target; the next start replays it.",
                 next=in_the_code("change the column's type or the stage's transform, then run the same command again"),
                 do_not="skip the batch: its other rows are good and would be lost.",
                 code="PostgresTypeMismatch",
@@ -173,8 +173,8 @@ def _refuse_ties(
         return
     newest_first = ", ".join(f"{name(column)} DESC" for column in order)
     ranked = (
-        f"SELECT s::text AS line, {by_key}, rank() OVER (PARTITION BY {by_key} ORDER BY {newest_first}) AS place"
-        f" FROM {rows}"
+        f"SELECT s::text AS line, {by_key}, rank() OVER (PARTITION "
+        f"BY {by_key} ORDER BY {newest_first}) AS place FROM {rows}"
     )
     row = connection.execute(
         "SELECT count(*), min(sample) FROM (SELECT min(line) AS sample"

@@ -13,11 +13,10 @@ EXPLANATIONS = (
     Explanation(
         "STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
         Risk.POSSIBLE,
-        "The checkpoint has batches and no `metadata`, the file with the query id. Spark 4.2 and later refuse to "
-        "start; "
-        "earlier ones make a new id without a word.",
-        "Nothing happened yet. Under a new id the sink does not recognise a batch in flight and takes it a second "
-        "time.",
+        "The checkpoint has batches and no `metadata`, the file with the query id. "
+        "Spark 4.2 and later refuse to start; earlier ones make a new id without a word.",
+        "Nothing happened yet. Under a new id the sink does not "
+        "recognise a batch in flight and takes it a second time.",
         "resume with the former id, which stands in the sink's own record; else reset",
         RESUME,
         "switch the check off (verifyMetadataExists.enabled) or let an older Spark start it.",
@@ -26,9 +25,8 @@ EXPLANATIONS = (
     Explanation(
         "STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY",
         Risk.POSSIBLE,
-        "The query would begin at batch 0, and the checkpoint holds commits, state or offsets of an earlier one: it "
-        "was "
-        "deleted in part.",
+        "The query would begin at batch 0, and the checkpoint holds commits, "
+        "state or offsets of an earlier one: it was deleted in part.",
         "Nothing happened yet. What the sink does with batch 0 depends on whether `metadata` was kept.",
         "reset: the whole directory is moved aside, not a part of it",
         RESET,
@@ -48,9 +46,8 @@ EXPLANATIONS = (
     Explanation(
         "INVALID_LOG_VERSION.EXACT_MATCH_VERSION",
         Risk.NO,
-        "The commit log's version differs from the one the session is set to (stateStore.checkpointFormatVersion). "
-        "Spark "
-        "4.0 and 4.1 want them equal.",
+        "The commit log's version differs from the one the session is set to "
+        "(stateStore.checkpointFormatVersion). Spark 4.0 and 4.1 want them equal.",
         "Nothing was read or written.",
         "none: set spark.sql.streaming.stateStore.checkpointFormatVersion to what the checkpoint has",
         DOCTOR,
@@ -69,9 +66,8 @@ EXPLANATIONS = (
     Explanation(
         "MALFORMED_LOG_FILE",
         Risk.POSSIBLE,
-        "The first line of a file in the checkpoint is not a version such as v1: the file is torn, overwritten or "
-        "not "
-        "Spark's.",
+        "The first line of a file in the checkpoint is not a version "
+        "such as v1: the file is torn, overwritten or not Spark's.",
         "Nothing was read or written by this start. Whether the batch of that file is in the sink, the sink knows.",
         "resume, if the sink can say what it holds; else reset",
         RESUME,
@@ -81,9 +77,8 @@ EXPLANATIONS = (
         "INCOMPLETE_LOG_FILE",
         Risk.POSSIBLE,
         "A file in offsets/ or commits/ has 0 bytes: the disk was full or the machine died while it was written.",
-        "An empty commits/N means that batch N ran and is replayed. An empty offsets/N without commits/N means that "
-        "N "
-        "had not begun.",
+        "An empty commits/N means that batch N ran and is replayed. An "
+        "empty offsets/N without commits/N means that N had not begun.",
         "resume: the doctor names the file and what removing it replays",
         RESUME,
         patterns=(r"Incomplete log file", r"Failed to read log file"),
@@ -120,9 +115,8 @@ EXPLANATIONS = (
     Explanation(
         "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
         Risk.POSSIBLE,
-        "A state file differs from the checksum beside it. Spark 4.1 also says so after a retried batch, when the "
-        "file is "
-        "good and the checksum stale (SPARK-56461).",
+        "A state file differs from the checksum beside it. Spark 4.1 also says so after "
+        "a retried batch, when the file is good and the checksum stale (SPARK-56461).",
         "Nothing was written by this start. If the file itself is damaged, state is lost from that version on.",
         "resume; 4.2 does not make stale checksums any more",
         RESUME,
@@ -131,9 +125,8 @@ EXPLANATIONS = (
     Explanation(
         "HADOOP_CHECKSUM_ERROR",
         Risk.NO,
-        "A checkpoint file on a local disk was edited or moved without its hidden .crc file, and Hadoop refuses to "
-        "read "
-        "it.",
+        "A checkpoint file on a local disk was edited or moved "
+        "without its hidden .crc file, and Hadoop refuses to read it.",
         "Nothing was read or written.",
         "resume: put the file back as it was, or move its hidden .crc along",
         RESUME,
@@ -198,9 +191,8 @@ EXPLANATIONS = (
     Explanation(
         f"{_REPARTITION}.LAST_BATCH_FAILED",
         Risk.NO,
-        "The last batch is planned and not committed. It must finish first, because exactly-once sinks know it by "
-        "its "
-        "number.",
+        "The last batch is planned and not committed. It must finish "
+        "first, because exactly-once sinks know it by its number.",
         "Nothing was changed.",
         "none: run the query until the batch is committed, then repartition",
         RUN,
@@ -232,8 +224,8 @@ EXPLANATIONS = (
     Explanation(
         _EVOLUTION,
         Risk.NO,
-        "The names of the query's sources or sinks do not fit what the checkpoint was written with, or naming is not "
-        "switched on.",
+        "The names of the query's sources or sinks do not fit what the "
+        "checkpoint was written with, or naming is not switched on.",
         "Nothing was read or written.",
         "none: put the names back, or take .name(...) out of the sources",
         DOCTOR,
@@ -275,9 +267,8 @@ EXPLANATIONS = (
     Explanation(
         "_LEGACY_ERROR_TEMP_2263",
         Risk.POSSIBLE,
-        "Spark 2 wrote this checkpoint to a folder with an escaped name (%20 and the like), which stands beside the "
-        "right "
-        "one.",
+        "Spark 2 wrote this checkpoint to a folder with an escaped "
+        "name (%20 and the like), which stands beside the right one.",
         "Nothing was read or written. Started without moving it, the query would begin anew.",
         "none: move the escaped folder to the right name while the query is stopped",
         DOCTOR,
@@ -296,8 +287,8 @@ EXPLANATIONS = (
     Explanation(
         "FILE_SOURCE_LOG_CONFLICT",
         Risk.POSSIBLE,
-        "The file source's list of seen files has an entry that this run wanted to write: two queries share the "
-        "checkpoint.",
+        "The file source's list of seen files has an entry that "
+        "this run wanted to write: two queries share the checkpoint.",
         "The batch had not begun. The other query may have taken the files.",
         "none: find and stop the second query, then run",
         DOCTOR,

@@ -8,9 +8,9 @@ EXPLANATIONS = (
     Explanation(
         "CONCURRENT_STREAM_LOG_UPDATE",
         Risk.POSSIBLE,
-        "A batch ran and its entry in offsets/ or commits/ was there already. Either a second query uses this "
-        "checkpoint, "
-        "or files of offsets/ were removed and those of commits/ kept, which gives the same message at every start.",
+        "A batch ran and its entry in offsets/ or commits/ was there already. Either "
+        "a second query uses this checkpoint, or files of offsets/ were removed and "
+        "those of commits/ kept, which gives the same message at every start.",
         "The batch's output was written before the error. A sink without (query id, batch id) gets it again at every "
         "start; Delta sinks that carry the pair drop it.",
         "resume, once the doctor has said which of the two it is",
@@ -21,8 +21,8 @@ EXPLANATIONS = (
     Explanation(
         "_LEGACY_ERROR_TEMP_2207",
         Risk.POSSIBLE,
-        "Another process created the same file in the checkpoint first: two queries use this checkpoint at this "
-        "moment.",
+        "Another process created the same file in the checkpoint "
+        "first: two queries use this checkpoint at this moment.",
         "Both may have written the batch. Sinks that carry (query id, batch id) have it once, others twice.",
         "none: stop one of the two, then run the other again",
         HISTORY,
@@ -42,8 +42,8 @@ EXPLANATIONS = (
     Explanation(
         "QUERY_ALREADY_ACTIVE",
         Risk.NO,
-        "This session already runs a query with this checkpoint, and spark.sql.streaming.stopActiveRunOnRestart is "
-        "false.",
+        "This session already runs a query with this checkpoint, "
+        "and spark.sql.streaming.stopActiveRunOnRestart is false.",
         "Nothing was read or written by the second start.",
         "none: stop the running query first",
         HISTORY,
@@ -53,12 +53,10 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_CONCURRENT_TRANSACTION",
         Risk.NO,
-        "Two writers with the same application id (the query id, or txnAppId) committed to the table at once: two "
-        "copies "
-        "of one query are running.",
-        "Delta let one of them in and refused this one, so the batch is in this table once. Sinks without the pair "
-        "may "
-        "have it twice.",
+        "Two writers with the same application id (the query id, or txnAppId) "
+        "committed to the table at once: two copies of one query are running.",
+        "Delta let one of them in and refused this one, so the batch is "
+        "in this table once. Sinks without the pair may have it twice.",
         "none: find and stop the second copy, then run",
         HISTORY,
         "change the application id to get past it: then both copies are let in.",

@@ -37,12 +37,10 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE",
         Risk.YES,
-        "A commit of the source table that the stream still had to read was cleaned up: the stream was stopped or "
-        "slow for "
-        "longer than delta.logRetentionDuration.",
-        "This start lost nothing. The rows are still in the table unless they were deleted from it; only the record "
-        "of "
-        "what is new is gone.",
+        "A commit of the source table that the stream still had to read was cleaned "
+        "up: the stream was stopped or slow for longer than delta.logRetentionDuration.",
+        "This start lost nothing. The rows are still in the table unless "
+        "they were deleted from it; only the record of what is new is gone.",
         "replay of this stage from its output: it begins anew with what the table holds, and leaves out what it has",
         REPLAY,
         _NO_DELETE,
@@ -71,9 +69,8 @@ EXPLANATIONS = (
     Explanation(
         "RESERVOIR_VERSION_MOVED_BACK",
         Risk.POSSIBLE,
-        "The position in the source table is behind an earlier one: offsets of another run are mixed in, or the "
-        "table was "
-        "put back.",
+        "The position in the source table is behind an earlier one: "
+        "offsets of another run are mixed in, or the table was put back.",
         "Nothing was read or written.",
         "resume, if the sink can say what it holds; else reset",
         DOCTOR,
@@ -82,9 +79,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
         Risk.POSSIBLE,
-        "A commit of the source table rewrote existing rows (UPDATE, MERGE, overwrite or RESTORE); a stream of "
-        "appended "
-        "rows cannot express that.",
+        "A commit of the source table rewrote existing rows (UPDATE, MERGE, "
+        "overwrite or RESTORE); a stream of appended rows cannot express that.",
         "Nothing was passed on. skipChangeCommits leaves out the whole commit, its new rows included; ignoreChanges "
         "passes rewritten rows on again.",
         "replay of this stage from its output: it begins anew behind the commit, and leaves out what the output has",
@@ -115,8 +111,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_SCHEMA_CHANGED_WITH_VERSION",
         Risk.NO,
-        "The source table's schema changed in the version that the message names. Stopping is how the stream picks "
-        "it up.",
+        "The source table's schema changed in the version that the "
+        "message names. Stopping is how the stream picks it up.",
         "The batch was not written and is run again.",
         _RESTART,
         RUN,
@@ -153,9 +149,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",
         Risk.NO,
-        "Columns of the source table were renamed, dropped or changed in type; without schema tracking a stream "
-        "cannot "
-        "read across that.",
+        "Columns of the source table were renamed, dropped or changed in "
+        "type; without schema tracking a stream cannot read across that.",
         "Nothing was written.",
         "none: set schemaTrackingLocation to a folder under the checkpoint, then run",
         RUN,
@@ -165,9 +160,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_STREAMING_METADATA_EVOLUTION",
         Risk.NO,
-        "The source table's schema, properties or protocol changed and the change was noted. Stopping is how the "
-        "stream "
-        "picks it up.",
+        "The source table's schema, properties or protocol changed and "
+        "the change was noted. Stopping is how the stream picks it up.",
         "The batch was not written and is run again.",
         _RESTART,
         RUN,
@@ -176,8 +170,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION",
         Risk.NO,
-        "Columns were renamed, dropped or changed in type, and Delta wants a yes before the stream goes past the "
-        "change.",
+        "Columns were renamed, dropped or changed in type, and "
+        "Delta wants a yes before the stream goes past the change.",
         "The batch was not written.",
         "none: check the code against the new columns, set the conf that the message names, then run",
         RUN,

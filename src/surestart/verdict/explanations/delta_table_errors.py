@@ -8,11 +8,10 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
         Risk.NO,
-        "txnAppId or txnVersion stands alone: one is set without the other, or autoReset took the version away "
-        "after a "
-        "first write.",
-        "This write was refused, so nothing was doubled. A pair left behind in a session makes Delta drop its next "
-        "write.",
+        "txnAppId or txnVersion stands alone: one is set without the "
+        "other, or autoReset took the version away after a first write.",
+        "This write was refused, so nothing was doubled. A pair "
+        "left behind in a session makes Delta drop its next write.",
         "none: set and unset both around one command (surestart.sinks.delta.merge.transaction)",
         RUN,
         "set a constant pair for the whole session.",
@@ -45,9 +44,8 @@ EXPLANATIONS = (
     Explanation(
         "DELTA_LOG_FILE_NOT_FOUND",
         Risk.YES,
-        "Commits between the last checkpoint of the table's log and the wanted version are missing: removed by hand "
-        "or by "
-        "a storage lifecycle rule.",
+        "Commits between the last checkpoint of the table's log and the wanted "
+        "version are missing: removed by hand or by a storage lifecycle rule.",
         "The table's newest versions cannot be rebuilt.",
         "none for the query: restore the table's log first, then ask the doctor",
         DOCTOR,

@@ -11,9 +11,8 @@ EXPLANATIONS = (
     Explanation(
         _LOSS,
         Risk.YES,
-        "Records that the checkpoint has not read yet are not in Kafka any more, or Kafka says so: retention, a "
-        "topic that "
-        "was made again, or a broker that has not caught up after a change of leader.",
+        "Records that the checkpoint has not read yet are not in Kafka any more, or Kafka says so: "
+        "retention, a topic that was made again, or a broker that has not caught up after a change of leader.",
         "This start lost nothing. With failOnDataLoss=false the missing records would be skipped without a number.",
         "none if the doctor finds the records on a second look; else backfill what is kept elsewhere",
         DOCTOR,
@@ -23,9 +22,8 @@ EXPLANATIONS = (
     Explanation(
         f"{_LOSS}.PARTITION_OFFSET_CHANGED",
         Risk.POSSIBLE,
-        "A partition's end lies before the checkpoint's position: the topic was deleted and made again, or the "
-        "broker that "
-        "answered is behind for a moment.",
+        "A partition's end lies before the checkpoint's position: the topic was "
+        "deleted and made again, or the broker that answered is behind for a moment.",
         "A new topic's records below the old position would be skipped in silence once it grows past it.",
         "none if it is gone after some minutes; reset if the topic id differs",
         DOCTOR,
@@ -35,9 +33,8 @@ EXPLANATIONS = (
     Explanation(
         f"{_LOSS}.PARTITIONS_DELETED",
         Risk.POSSIBLE,
-        "Partitions that the checkpoint knows are not in the topic: it was made again with fewer, or the "
-        "subscription "
-        "changed.",
+        "Partitions that the checkpoint knows are not in the topic: "
+        "it was made again with fewer, or the subscription changed.",
         "Unread records of those partitions are not reachable through this topic.",
         "none if the subscription was changed by mistake; else reset",
         DOCTOR,
@@ -65,8 +62,8 @@ EXPLANATIONS = (
     Explanation(
         f"{_LOSS}.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
         Risk.YES,
-        "A partition that was added since the last batch no longer begins at 0: its first records were deleted "
-        "already.",
+        "A partition that was added since the last batch no longer "
+        "begins at 0: its first records were deleted already.",
         "Those first records were never read.",
         "backfill what is kept elsewhere",
         BACKFILL,
@@ -130,8 +127,7 @@ EXPLANATIONS = (
         "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",
         Risk.NO,
         "Partitions were added or removed between the planning of the batch in flight and this start, and "
-        "AvailableNow "
-        "compares the two. Spark before 4.0.2 and 4.1.0 fails at every start (SPARK-53560).",
+        "AvailableNow compares the two. Spark before 4.0.2 and 4.1.0 fails at every start (SPARK-53560).",
         "The batch in flight was not written by this start.",
         "none: run once with a processing-time trigger, or a newer Spark",
         "surestart run {stage} --trigger '10 seconds'",
@@ -140,9 +136,8 @@ EXPLANATIONS = (
     Explanation(
         "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
         Risk.POSSIBLE,
-        "The batch in flight ends behind what Kafka said at the start of this run: the topic was made again, or "
-        "records "
-        "were taken away.",
+        "The batch in flight ends behind what Kafka said at the start of "
+        "this run: the topic was made again, or records were taken away.",
         "The batch was not written by this start.",
         "none if it is gone after some minutes; reset if the topic id differs",
         DOCTOR,
@@ -151,8 +146,8 @@ EXPLANATIONS = (
     Explanation(
         "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",
         Risk.POSSIBLE,
-        "The end fixed at the start of this run lies behind Kafka's present end: a topic made again, or a broker "
-        "behind.",
+        "The end fixed at the start of this run lies behind Kafka's "
+        "present end: a topic made again, or a broker behind.",
         "The batch was not written by this start.",
         "none if it is gone after some minutes; reset if the topic id differs",
         DOCTOR,

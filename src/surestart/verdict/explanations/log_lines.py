@@ -9,9 +9,8 @@ EXPLANATIONS = (
         "SKIPPING_COMPLETE_EPOCH",
         Risk.POSSIBLE,
         "Delta dropped a batch because it has one with this number, or a higher one, from the same query id.",
-        "Harmless once, for the batch that was in flight when a run ended. For a batch that never ran before, its "
-        "rows "
-        "are lost: the checkpoint was rewound, or the identity kept over reused batch ids.",
+        "Harmless once, for the batch that was in flight when a run ended. For a batch that never ran "
+        "before, its rows are lost: the checkpoint was rewound, or the identity kept over reused batch ids.",
         "none if it is the first batch after a crash; else stop the query and replay",
         DOCTOR,
         "let it go on when the line appears for batch after batch.",
@@ -21,9 +20,8 @@ EXPLANATIONS = (
         "FILE_SINK_BATCH_SKIPPED",
         Risk.POSSIBLE,
         "The file sink dropped a batch because its log in the output folder has one with this number or a higher one.",
-        "Harmless once after a crash. After a new checkpoint over the same folder, every batch up to the old number "
-        "is "
-        "lost.",
+        "Harmless once after a crash. After a new checkpoint over "
+        "the same folder, every batch up to the old number is lost.",
         "none if it is the first batch after a crash; else stop the query and reset",
         DOCTOR,
         "let it go on when the line appears for batch after batch.",
@@ -32,9 +30,8 @@ EXPLANATIONS = (
     Explanation(
         "COMMIT_LOG_BEHIND",
         Risk.POSSIBLE,
-        "commits/ ends two or more batches before offsets/. Spark replays the newest planned batch only and takes "
-        "those in "
-        "between for done.",
+        "commits/ ends two or more batches before offsets/. Spark replays "
+        "the newest planned batch only and takes those in between for done.",
         "If the sink was put back as well, the batches in between are in neither place.",
         "none if the sink holds them; else replay",
         DOCTOR,
@@ -83,8 +80,8 @@ EXPLANATIONS = (
     Explanation(
         "READ_ONLY_FILE_SYSTEM",
         Risk.NO,
-        "The file system may not be written any more: mounted read-only, or set so by the kernel after an error of the "
-        "disk.",
+        "The file system may not be written any more: mounted "
+        "read-only, or set so by the kernel after an error of the disk.",
         "The batch in flight is replayed with the same rows.",
         "none: make it writable, then run",
         RUN,

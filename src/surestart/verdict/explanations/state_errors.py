@@ -53,18 +53,16 @@ EXPLANATIONS = (
     _load("CANNOT_READ_STREAMING_STATE_FILE", "A state file is torn: it ends before its end mark."),
     _load(
         "CANNOT_READ_DELTA_FILE_NOT_EXISTS",
-        "A change file of the state is missing: removed by hand or by a storage lifecycle rule, or never written "
-        "because "
-        "a foreachBatch function did not read the whole batch.",
+        "A change file of the state is missing: removed by hand or by a storage lifecycle "
+        "rule, or never written because a foreachBatch function did not read the whole batch.",
         (r"delta file .{0,200} does not exist",),
     ),
     _load("CANNOT_READ_MISSING_SNAPSHOT_FILE", "A snapshot of the state that later changes build on is missing."),
     _load("CANNOT_FIND_BASE_SNAPSHOT_CHECKPOINT", "No snapshot is left from which the wanted version can be rebuilt."),
     _load(
         "INVALID_CHECKPOINT_LINEAGE",
-        "The ids in commits/ and the state files do not belong together: files of two runs are mixed, as after a "
-        "partial "
-        "restore.",
+        "The ids in commits/ and the state files do not belong together: "
+        "files of two runs are mixed, as after a partial restore.",
     ),
     _load("AUTO_SNAPSHOT_REPAIR_FAILED", "A snapshot is damaged and could not be rebuilt from older ones."),
     _load("CANNOT_READ_CHECKPOINT", "A RocksDB checkpoint of the state cannot be read: of another version, or torn."),
@@ -116,17 +114,16 @@ EXPLANATIONS = (
     Explanation(
         "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY",
         Risk.POSSIBLE,
-        "The checkpoint counts batches, and the folder of a stateful operator is missing. Spark before 4.2 begins "
-        "with "
-        "empty state, without a word.",
+        "The checkpoint counts batches, and the folder of a stateful operator "
+        "is missing. Spark before 4.2 begins with empty state, without a word.",
         "Nothing was written by this start. With empty state, aggregates and deduplication begin from nothing.",
         "resume from a copy that has the folder; else reset",
         RESUME,
     ),
     _schema(
         "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
-        "The keys of the state (grouping, deduplication or join columns) have other types or another number than "
-        "before.",
+        "The keys of the state (grouping, deduplication or join "
+        "columns) have other types or another number than before.",
         (r"key schema does not match existing state key schema",),
     ),
     _schema(
@@ -178,9 +175,8 @@ EXPLANATIONS = (
     Explanation(
         "STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH",
         Risk.POSSIBLE,
-        "The state that is loaded is not the one that the last commit names: files of two runs are mixed, or a "
-        "second "
-        "query writes here.",
+        "The state that is loaded is not the one that the last commit "
+        "names: files of two runs are mixed, or a second query writes here.",
         "The batch was not committed.",
         "resume, once the second writer or the mixed copy is found; else reset",
         DOCTOR,

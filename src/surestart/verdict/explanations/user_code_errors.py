@@ -9,9 +9,8 @@ EXPLANATIONS = (
         "FOREACH_BATCH_USER_FUNCTION_ERROR",
         Risk.NO,
         "The function that writes a batch raised an error; the cause stands below it in the message.",
-        "The batch is planned and not committed. Writes that the function had finished stand; sinks with (query id, "
-        "batch "
-        "id) recognise them on the replay.",
+        "The batch is planned and not committed. Writes that the function had "
+        "finished stand; sinks with (query id, batch id) recognise them on the replay.",
         "none: repair the cause, then run: the same batch comes again",
         RUN,
         wrapper=True,
