@@ -23,7 +23,7 @@ UV_VERSION := 0.13.8
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java run test lint format lock bench chaos calibrate matrix test-connect test-serverless test-cluster test-line test-line-slice test-line-today test-lines browser kafka kafka-stop lock-jars clean
+.PHONY: help setup java run test test-rest test-all lint format lock bench chaos chaos-today calibrate matrix test-connect test-serverless test-cluster test-line test-line-slice test-line-today test-lines browser kafka kafka-stop lock-jars clean
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,9 +33,18 @@ setup: $(STAMP) $(JARS) ## install everything into .venv (done by the others whe
 run: setup ## simulate sensor data, run the three stages, count lost and duplicated rows
 	@$(BIN)/surestart run all --env local $(RUN_OPTIONS)
 
-test: setup browser ## run the tests (real Spark, Delta, Kafka, PostgreSQL)
-	@$(BIN)/python -m pytest -q -m "not chaos and not calibrate and not connect and not cluster and not lines and not serverless" \
-	  -n $(WORKERS) --no-loadscope-reorder $(ARGS)
+# What a target of its own runs, with what that needs.
+APART := not chaos and not calibrate and not connect and not cluster and not lines and not serverless
+SIDE_BY_SIDE = $(BIN)/python -m pytest -q --progress -n $(WORKERS) --no-loadscope-reorder
+
+test: setup browser ## run a test of every protection, in six minutes (real Spark, Delta, Kafka, PostgreSQL)
+	@$(SIDE_BY_SIDE) -m "not long and $(APART)" $(ARGS)
+
+test-rest: setup browser ## what `make test` leaves to `make test-all`
+	@$(SIDE_BY_SIDE) -m "long and $(APART)" $(ARGS)
+
+test-all: setup browser ## all tests but those that take hours (chaos) or more than this machine has
+	@$(SIDE_BY_SIDE) -m "$(APART)" $(ARGS)
 
 lint: $(STAMP) ## ruff, format check, mypy --strict
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -46,8 +55,20 @@ format: $(STAMP) ## format the code
 bench: setup ## measure against naive Spark, Spark batch, delta-rs and DuckDB: one table (long)
 	@$(BIN)/python -m benchmarks
 
-chaos: setup ## the full fault-injection counts (long)
+# A slice begins no test that would end later than after so many minutes.
+SLICE_MINUTES := 15
+
+chaos: setup ## the full fault-injection counts (hours), or one slice of them: SLICE=7
+ifdef SLICE
+	@$(SIDE_BY_SIDE) -m chaos --timeout=3600 --slice $(SLICE) --minutes $(SLICE_MINUTES) --durations=0 --durations-min=5 $(ARGS)
+else
 	@$(BIN)/python -m pytest -q -m chaos --timeout=3600 $(ARGS)
+endif
+
+chaos-today: setup ## the slice of today
+	@slice=$$($(BIN)/python -m tests.order.slices) && \
+	  echo "chaos: today is the turn of slice $$slice; again: make chaos SLICE=$$slice" >&2 && \
+	  $(MAKE) --no-print-directory chaos SLICE=$$slice
 
 calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
 	@$(BIN)/python benchmarks/calibrate.py

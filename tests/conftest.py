@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,6 +15,9 @@ import pytest
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
 from surestart.words.finding import Finding
+from tests.order.costs import cost_of
+from tests.order.progress import Progress
+from tests.order.slices import SLICES, cut
 from tests.typed.typeable import faults_of
 
 SRC = f"{os.sep}src{os.sep}"
@@ -35,39 +40,70 @@ LONG_RUN = (
 )
 os.environ.setdefault(JAVA_OPTIONS, SHORT_RUN)
 
-# The longest rooms begin first, so that processes side by side end together.
-LONG_ROOMS = (
-    "remedies",
-    "kafka",
-    "foundation",
-    "postgres",
-    "nights",
-    "notebooks",
-    "gate",
-    "diagnosis",
-    "report",
-    "avro",
-)
+# What stays out of `make test`; `long` is what `make test-all` adds to it.
+LEFT_OUT = ("long", "chaos", "calibrate", "connect", "cluster", "lines", "serverless")
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+BEGUN = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("order", "order of the tests, tests/order")
+    group.addoption("--progress", action="store_true", help="one line that says how far it is, instead of dots")
+    group.addoption("--slice", type=int, default=0, help=f"of the chaos tests those of one slice, 1 to {SLICES}")
+    group.addoption("--minutes", type=float, default=0, help="begin no test that would end later than that")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not 0 <= config.option.slice <= SLICES:
+        raise pytest.UsageError(f"--slice {config.option.slice} is not one of 1 to {SLICES}")
+    config.stash[BEGUN] = time.time()
+    if config.option.progress and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Progress())
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A room's tests run in one of the processes side by side: its broker, server, kernel and tables are made once."""
+    """A room's tests run in one of the processes side by side: its broker, server, kernel and tables are made once. Not
+    so the few and long ones of a slice."""
     from xdist.scheduler import LoadScopeScheduling
 
     class RoomByRoom(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return str(PurePosixPath(nodeid.split("::", 1)[0]).parent)
+            return nodeid if config.option.slice else room_of(nodeid)
 
     return RoomByRoom(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def place(item: pytest.Item) -> int:
-        room = item.path.parent.name
-        return LONG_ROOMS.index(room) if room in LONG_ROOMS else len(LONG_ROOMS)
+def room_of(test: str) -> str:
+    return str(PurePosixPath(test.split("::", 1)[0]).parent)
 
-    items.sort(key=place)
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """The longest rooms begin first, so that processes side by side end together."""
+    config.stash[COLLECTED] = list(items)
+    if config.option.slice:
+        keep_slice(config, items)
+    yield
+    costs = Counter[str]()
+    for item in items:
+        costs[room_of(item.nodeid)] += cost_of(item.nodeid, config.option.slice > 0)
+    items.sort(key=lambda item: -costs[room_of(item.nodeid)])
+
+
+def keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
+    slices = cut(item.nodeid for item in items if item.get_closest_marker("chaos"))
+    others = [item for item in items if slices.get(item.nodeid) != config.option.slice]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if slices.get(item.nodeid) == config.option.slice]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    config = item.config
+    ends = time.time() - config.stash[BEGUN] + cost_of(item.nodeid, item.get_closest_marker("chaos") is not None)
+    if config.option.minutes and ends > config.option.minutes * 60:
+        pytest.skip(f"not begun: {config.option.minutes:g} minutes are over")
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ class Registry:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def register(self, schema_id: int, schema, subject: str = "", **more) -> None:
         self.schemas[schema_id] = {"schema": schema if isinstance(schema, str) else json.dumps(schema), **more}

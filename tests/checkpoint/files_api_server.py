@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def files_api(volume: str, folder: Path) -> Iterator[FilesApi]:
     server = FilesApi(volume, folder)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield server

@@ -46,7 +46,12 @@ def check(place: Place, folder: Path) -> None:
     assert int(done.stderr.split()[1]) < 300_000
 
 
-@pytest.mark.parametrize("name", PLACES)
+# A checkpoint and a table that are refused, and one of each that is read.
+QUICK = ("checksums of single bytes", "5,000 state partitions", "a line of lists", "20,000 commits")
+LONG = pytest.mark.long(instead="test_within_300_mb_and_with_an_answer")
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=LONG) for name in PLACES])
 def test_within_300_mb_and_with_an_answer(name: str, tmp_path: Path) -> None:
     check(PLACES[name], tmp_path)
 

@@ -217,11 +217,12 @@ CASES = [
 
 
 # Ten seconds each; what differs from the others by the batch in flight or by two damages at once is in `make chaos`.
-LONG = (restore_with_a_batch_in_flight, restore_and_rewind)
-PARAMETERS = [
-    pytest.param(case, id=case.damage.__name__, marks=pytest.mark.chaos if case.damage in LONG else ())
-    for case in CASES
-]
+TEN_SECONDS = (restore_with_a_batch_in_flight, restore_and_rewind)
+# Of each answer one.
+QUICK = (nothing, rewind_both_logs, delete_the_checkpoint, lose_metadata, restore_the_table, drop_the_table)
+LONG = pytest.mark.long(instead="test_the_answer_before_the_start_is_what_the_start_then_does")
+MARKS = {**dict.fromkeys(QUICK, ()), **dict.fromkeys(TEN_SECONDS, pytest.mark.chaos)}
+PARAMETERS = [pytest.param(case, id=case.damage.__name__, marks=MARKS.get(case.damage, LONG)) for case in CASES]
 
 
 @pytest.mark.parametrize("case", PARAMETERS)

@@ -19,6 +19,9 @@ def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
         return restart_cases(lab, FAST, ".".join(spark.version.split(".")[:2]))
 
 
+@pytest.mark.long(
+    instead="diagnosis/test_acceptance_against_spark.py::test_the_answer_before_the_start_is_what_the_start_then_does"
+)
 def test_no_damaged_checkpoint_is_called_safe_and_then_goes_wrong(
     cases: list[Case], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -28,11 +31,17 @@ def test_no_damaged_checkpoint_is_called_safe_and_then_goes_wrong(
     assert [case.shape.name for case in cases if case.falsely_safe] == []
 
 
+@pytest.mark.long(
+    instead="diagnosis/test_acceptance_against_spark.py::test_the_answer_before_the_start_is_what_the_start_then_does"
+)
 def test_every_start_does_what_was_predicted(cases: list[Case]) -> None:
     wrong = {case.shape.name: describe(case) for case in cases if not case.start_as_predicted}
     assert wrong == {}
 
 
+@pytest.mark.long(
+    instead="diagnosis/test_acceptance_against_spark.py::test_the_answer_before_the_start_is_what_the_start_then_does"
+)
 def test_undamaged_checkpoints_are_called_safe(cases: list[Case]) -> None:
     """A doctor that calls everything unsafe would pass the test above."""
     healthy = {case.shape.name: case.prediction.verdict.value for case in cases if case.shape.name in HEALTHY}
@@ -42,6 +51,9 @@ def test_undamaged_checkpoints_are_called_safe(cases: list[Case]) -> None:
 HEALTHY = ("nothing", "in flight", "stateful: nothing", "stateful: in flight")
 
 
+@pytest.mark.long(
+    instead="diagnosis/test_acceptance_against_spark.py::test_the_answer_before_the_start_is_what_the_start_then_does"
+)
 def test_shapes_that_go_wrong_without_an_error_are_called_unsafe(cases: list[Case]) -> None:
     """Rows lost or doubled by a start that reports success: what nothing but the doctor would notice."""
     silent = [case for case in cases if not case.went_well and not case.outcomes[-1].failed]

@@ -43,6 +43,9 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list
         return restart_all(StreamLab(spark, Path(tmp_path_factory.mktemp("streams"))), cases)
 
 
+@pytest.mark.long(
+    instead="diagnosis/test_acceptance_against_spark.py::test_the_answer_before_the_start_is_what_the_start_then_does"
+)
 def test_one_stream_of_each_mechanism_does_what_was_said(
     fast: list[Result], capsys: pytest.CaptureFixture[str]
 ) -> None:

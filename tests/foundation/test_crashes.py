@@ -77,6 +77,7 @@ BEFORE_AND_AFTER = ("append.before_commit:4", "split.between:2", "merge.after_co
 AFTER_AND_BEFORE = ("append.after_commit:4", "split.between:3", "merge.before_commit:1")
 
 
+@pytest.mark.long(instead="test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace")
 @pytest.mark.parametrize(
     "places",
     [
@@ -132,6 +133,7 @@ def in_flight(environment: Environment, stage: str) -> set[int]:
     return planned - committed
 
 
+@pytest.mark.long(instead="test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace")
 def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_one(spark: Any, tmp_path: Path) -> None:
     """Quarantine committed, good rows not; the next version of the code refuses rows that the first accepted."""
     environment, deserialize = deserialized_once(spark, tmp_path)
@@ -157,6 +159,7 @@ def test_repaired_code_after_a_crash_between_the_two_tables_keeps_each_row_in_on
     assert whole_rows(spark, environment) == before
 
 
+@pytest.mark.long(instead="test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace")
 def test_repaired_code_after_both_tables_have_the_batch_moves_no_row(spark: Any, tmp_path: Path) -> None:
     """Both commits stand, only Spark's commit file was lost; the next version refuses rows that the first accepted."""
     environment, deserialize = deserialized_once(spark, tmp_path)
@@ -182,6 +185,7 @@ def refusing_room(room: str, stage: Stage) -> Stage:
     return replace(stage, transform=refusing(room, stage.transform))
 
 
+@pytest.mark.long(instead="gate/test_side_by_side.py::test_a_query_that_somebody_stops_is_noticed_at_once")
 def test_ctrl_c_stops_cleanly_and_the_next_run_resumes(
     spark: Any, tmp_path: Path, uninterrupted: dict[str, Counter[tuple[Any, ...]]]
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_commit_in_between_costs_another_try_and_no_row(
     assert "is merged again (DELTA_CONCURRENT_" in said
 
 
+@pytest.mark.long(instead="test_a_commit_in_between_costs_another_try_and_no_row")
 @pytest.mark.usefixtures("classic_only")
 def test_delta_refuses_it_where_it_is_tried_once(
     spark: Any, environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

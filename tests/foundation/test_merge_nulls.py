@@ -64,7 +64,12 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Sequen
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+# These two have a null in a key, in a partition and in a bound.
+QUICK = ("a key's column, which is the partition, null and empty", "bound column null")
+LONG = pytest.mark.long(instead="test_a_key_with_nulls_is_merged_and_not_added_again")
+
+
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=LONG) for name in CASES])
 def test_a_key_with_nulls_is_merged_and_not_added_again(
     spark: Any, environment: Environment, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

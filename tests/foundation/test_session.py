@@ -86,6 +86,7 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
+@pytest.mark.long(instead="test_options_with_spaces_and_quotes_reach_the_jvm_whole")
 def test_a_session_starts_from_folders_with_spaces_on_the_java_of_the_wheel(tmp_path: Path) -> None:
     """The clone, the cache with jars and launcher, and the tables: each in a folder with a space. The machine has no
     Java of its own; a stage runs on the wheel's, with compiled plans."""

@@ -119,6 +119,7 @@ def test_a_run_without_new_data_writes_nothing(spark: Any, finished: Environment
     assert listing() == before
 
 
+@pytest.mark.long(instead="foundation/test_merge_nulls.py::test_a_key_with_nulls_is_merged_and_not_added_again")
 def test_arrival_order_does_not_change_gold(spark: Any, finished: Environment, tmp_path: Path) -> None:
     """The same files, the later half first: the same gold."""
     from surestart.environment import environment_from_settings

@@ -26,6 +26,8 @@ from tests.foundation.rows import account, land
 
 MODE = "spark.sql.codegen.factoryMode"
 STAGES = ("raw-ingest", "deserialize")
+# What reaches a session; here is what it is good for.
+SETTINGS = "foundation/test_session.py::test_a_local_session_has_this_python_and_the_heap_of_the_settings"
 
 
 @contextmanager
@@ -78,6 +80,7 @@ def ran(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return Ran(environment, read_batch_tasks(root / "events"), compiled)
 
 
+@pytest.mark.long(instead=SETTINGS)
 @pytest.mark.parametrize(("stage", "most"), [("raw-ingest", 6), ("merge-gold", 22)])
 def test_a_tiny_batch_costs_few_tasks(ran: Ran, stage: str, most: int) -> None:
     query_id = read_checkpoint(ran.environment.checkpoint(stage)).query_id
@@ -88,6 +91,7 @@ def test_a_tiny_batch_costs_few_tasks(ran: Ran, stage: str, most: int) -> None:
     assert {batch.batch: batch.tasks for batch in tiny if batch.tasks > most} == {}, [batch.job_names for batch in tiny]
 
 
+@pytest.mark.long(instead=SETTINGS)
 def test_each_run_compiles_its_first_small_batch_only(ran: Ran) -> None:
     found = {stage: {(batch, compiled) for name, batch, compiled in ran.compiled if name == stage} for stage in STAGES}
 

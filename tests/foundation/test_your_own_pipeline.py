@@ -44,6 +44,7 @@ EVERY = Counter({("a1", "open"): 1, ("b2", "open"): 1, ("a1", "paid"): 1})
 NEWEST = Counter({("b2", "open"): 1, ("a1", "paid"): 1})
 
 
+@pytest.mark.long(instead="foundation/test_run_command.py::test_a_first_run_a_second_one_and_what_is_new")
 def test_its_two_stages_run_as_printed_and_the_doctor_knows_them(tmp_path: Path) -> None:
     shown = typed(tmp_path, LANDED, RUN)
 

@@ -36,7 +36,10 @@ def race(path: Path, offset_ms: int) -> list[str]:
     return sorted(output.strip() for output, _ in ended)
 
 
-@pytest.mark.parametrize("offset", [-20, 0, 20])
+LONG = pytest.mark.long(instead="test_of_two_starts_exactly_one_runs")
+
+
+@pytest.mark.parametrize("offset", [pytest.param(-20, marks=LONG), 0, pytest.param(20, marks=LONG)])
 def test_of_two_starts_exactly_one_runs(tmp_path: Path, offset: int) -> None:
     assert race(tmp_path / "q.lock", offset) == ["ran", "refused"]
 

@@ -50,7 +50,7 @@ def workspace() -> Iterator[None]:
     """The SDK's settings lead to a server that knows three runs and may not show any other."""
     pytest.importorskip("databricks.sdk")
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Jobs)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     settings = {"DATABRICKS_HOST": f"http://127.0.0.1:{server.server_address[1]}", "DATABRICKS_TOKEN": "not-a-secret"}
     former = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)

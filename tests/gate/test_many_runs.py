@@ -52,6 +52,7 @@ def refused(spark: Any, environment: Environment) -> str:
     return no.value.code
 
 
+@pytest.mark.long(instead="test_on_a_root_of_this_machine")
 def test_in_a_catalog(spark: Any, cataloged: Environment) -> None:
     land(cataloged, 20)
     run_stage(spark, cataloged, RAW)
@@ -90,6 +91,7 @@ def test_on_a_root_of_this_machine(spark: Any, stood: Environment) -> None:
     assert refused(spark, stood) == "CHECKPOINT_DELETED"
 
 
+@pytest.mark.long(instead="gate/test_start_gate.py::test_of_two_claims_by_row_exactly_one_owns_the_query")
 def test_the_table_of_claims_stays_small(spark: Any, cataloged: Environment) -> None:
     """Its rows, and its log: Delta removes what is older than a day when it makes a checkpoint."""
     base = replace(describe_run(spark, cataloged, RAW), event="ended", outcome="finished", query_id="a", last_batch=0)

@@ -90,6 +90,9 @@ def raw_faults(environment: Environment) -> set[str]:
     return {fault for fault in counted.faults if fault.startswith("raw")}
 
 
+@pytest.mark.long(
+    instead="gate/test_claim_file.py::test_the_claim_of_a_paused_owner_is_seized_once_and_stays_seized_when_it_wakes"
+)
 def test_a_paused_owner_that_wakes_after_a_takeover_writes_nothing_twice(spark: Any, environment: Environment) -> None:
     pause_and_take_over(spark, environment, delay=0.0)
 

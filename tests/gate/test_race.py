@@ -57,6 +57,7 @@ def judge(environment: Environment, answers: list[dict[str, object]]) -> None:
     assert [run.rows for run in read_runs(environment)] == [ROWS]
 
 
+@pytest.mark.long(instead="gate/test_claim_file.py::test_of_two_starts_exactly_one_runs")
 @pytest.mark.parametrize("offset", [0])
 def test_of_two_drivers_exactly_one_runs(drivers: tuple[Driver, Driver], environment: Environment, offset: int) -> None:
     land(environment, ROWS)

@@ -24,6 +24,8 @@ from surestart.words.next_commands import Commands
 
 PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
 
+LONG = pytest.mark.long(instead="test_a_batch_in_flight_whose_first_records_were_deleted_refuses_the_start")
+
 
 def ask(
     broker, topic: str, folder: Path, offsets: dict[str, int], recorded: str = "", now: int = PLANNED_AT
@@ -66,7 +68,7 @@ def test_records_deleted_before_they_were_read_are_looked_at_three_times_and_ref
     assert found.next == "surestart plan reset ingest -e prod -o plan.json"
 
 
-@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("batch", [pytest.param(0, marks=LONG), 1])
 def test_a_batch_in_flight_whose_first_records_were_deleted_refuses_the_start(
     broker, client: KafkaClient, topic: str, tmp_path: Path, batch: int
 ) -> None:
@@ -107,6 +109,9 @@ def test_a_reading_that_was_begun_without_a_batch_begins_at_its_own_note(
     assert f"{topic}-0: 2 from 4" in lost.evidence
 
 
+@pytest.mark.long(
+    instead="kafka/test_faults.py::test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted"
+)
 def test_an_error_about_lost_records_says_which_partitions_lost_how_many(
     broker, client: KafkaClient, topic: str, tmp_path: Path
 ) -> None:
@@ -129,6 +134,7 @@ def test_an_error_about_lost_records_says_which_partitions_lost_how_many(
     assert "how many records are concerned is not known: 127.0.0.1:1 was asked" in silent.what
 
 
+@pytest.mark.long(instead="test_a_batch_in_flight_whose_first_records_were_deleted_refuses_the_start")
 def test_a_new_partition_whose_first_records_were_deleted_refuses_the_start(
     broker, client: KafkaClient, topic: str, tmp_path: Path
 ) -> None:
@@ -141,6 +147,7 @@ def test_a_new_partition_whose_first_records_were_deleted_refuses_the_start(
     assert f"{topic}-1: 5 from 0" in found.evidence
 
 
+@pytest.mark.long(instead="test_a_topic_that_is_gone_or_was_never_recorded")
 def test_a_topic_made_again_with_fewer_partitions_is_told_by_its_id_and_by_them(
     broker, client: KafkaClient, topic: str, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def delete(spark, environment, where):
     spark.sql(f"DELETE FROM {environment.table('sensor_raw').sql} WHERE {where}")
 
 
+@pytest.mark.long(instead="kafka/test_source.py::test_every_record_arrives_untouched_with_its_position")
 def test_a_batch_read_has_the_rows_and_columns_of_the_stream(spark, environment, broker, client, topic):
     client.create(topic, partitions=2)
     client.produce(topic, payloads(50))
@@ -35,6 +36,7 @@ def test_a_batch_read_has_the_rows_and_columns_of_the_stream(spark, environment,
     assert (rows.exceptAll(table).count(), table.exceptAll(rows).count(), rows.count()) == (0, 0, 50)
 
 
+@pytest.mark.long(instead="remedies/test_certificate.py::test_a_row_taken_out_of_raw_is_one_lost_row_and_one_gap")
 def test_lost_pending_gone_and_doubled_records_are_told_apart(spark, environment, broker, client, topic):
     client.create(topic, partitions=2)
     client.produce(topic, payloads(400))

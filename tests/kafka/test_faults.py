@@ -45,6 +45,7 @@ def _next_offsets(environment, topic: str) -> dict[int, int]:
     return dict(source.end.partitions[topic])
 
 
+@pytest.mark.long(instead="kafka/test_source.py::test_every_record_arrives_untouched_with_its_position")
 def test_a_broker_killed_and_restarted_in_mid_stream_costs_no_record(spark, environment, broker, client, topic):
     client.create(topic, partitions=2)
     stored = client.produce(topic, payloads(400))
@@ -107,6 +108,7 @@ def test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted(spark
     assert raw_rows(spark, environment) == before
 
 
+@pytest.mark.long(instead="test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted")
 def test_records_deleted_while_the_query_runs_are_counted_by_partition(spark, environment, broker, client, topic):
     client.create(topic, partitions=1)
     client.produce(topic, payloads(10), partitions=1)

@@ -20,6 +20,7 @@ def run(root: Path) -> int:
     return main(["run", "all", "--root", str(root), *(part for one in settings for part in ("--set", one))])
 
 
+@pytest.mark.long(instead="kafka/test_source.py::test_every_record_arrives_untouched_with_its_position")
 @pytest.mark.usefixtures("spark", "classic_only")
 def test_the_three_stages_read_the_broker_of_the_folder_and_are_counted_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

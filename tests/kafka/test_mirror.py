@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from kafka_client import described, payloads, raw_rows, raw_stage
 
 from surestart.local.kafka_configuration import free_ports
@@ -12,6 +13,7 @@ from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_mirror import KafkaMirror, mirror_group, read_end_offsets
 
 
+@pytest.mark.long(instead="test_a_query_neither_waits_for_an_unreachable_mirror_nor_fails_with_it")
 def test_kafkas_own_tool_shows_the_stages_lag(spark, environment, broker, client, topic, caplog):
     client.create(topic, partitions=2)
     stored = client.produce(topic, payloads(60))
@@ -28,6 +30,7 @@ def test_kafkas_own_tool_shows_the_stages_lag(spark, environment, broker, client
     assert raw_rows(spark, environment) == stored
 
 
+@pytest.mark.long(instead="test_end_offsets_are_read_from_dictionaries_and_text_and_only_from_kafka")
 def test_a_group_moved_by_anyone_does_not_move_the_stage(spark, environment, broker, client, topic):
     """Never read back: the checkpoint decides, whatever the group says."""
     client.create(topic, partitions=1)

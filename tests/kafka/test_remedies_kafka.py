@@ -121,6 +121,7 @@ def test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds(stood) ->
     assert stood.rows() == stood.stored
 
 
+@pytest.mark.long(instead="test_a_backfill_asks_for_no_more_of_a_topic_than_its_ranges")
 def test_a_hole_is_filled_from_its_offsets_by_range_and_by_time(stood) -> None:
     table = stood.environment.table("sensor_raw").sql
     stood.spark.sql(f"DELETE FROM {table} WHERE partition = 0 AND offset BETWEEN 3 AND 6")
@@ -158,6 +159,7 @@ def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_name
     assert stood.reset(accept_loss=5).loss == 5
 
 
+@pytest.mark.long(instead="test_records_that_left_the_topic_are_not_removed_unless_their_number_is_named")
 def test_rows_that_a_compacted_topic_has_no_more_are_counted_one_by_one(
     spark, environment, broker, client, topic
 ) -> None:
@@ -266,6 +268,9 @@ def test_an_undo_that_the_topic_cannot_make_good_is_refused(stood) -> None:
     assert stood.rows() == stood.stored
 
 
+@pytest.mark.long(
+    instead="kafka/test_faults.py::test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_nothing"
+)
 def test_rows_of_a_topic_that_was_made_again_are_never_kept_under_the_new_one(stood) -> None:
     stood.client.delete(stood.topic)
     stood.client.create(stood.topic, partitions=2)

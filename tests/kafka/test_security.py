@@ -43,6 +43,7 @@ SASL = {
 }
 
 
+@pytest.mark.long(instead="test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown")
 def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path):
     client.create(topic)
     client.produce(topic, payloads(10))

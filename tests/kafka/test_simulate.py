@@ -138,6 +138,7 @@ def _caught_up(ends: dict[int, int]) -> dict[int, tuple[int, int, int]]:
     return {number: (end, end, 0) for number, end in ends.items()}
 
 
+@pytest.mark.long(instead="kafka/test_source.py::test_every_record_arrives_untouched_with_its_position")
 def test_the_three_stages_from_kafka_are_exact_and_kafkas_own_tool_shows_their_lag(
     spark, environment, broker, topic, tmp_path
 ):

@@ -26,6 +26,7 @@ from surestart.sources.kafka import KafkaSource
 from surestart.words.finding import Verdict
 
 
+@pytest.mark.long(instead="test_a_topic_replaced_while_a_run_goes_on_is_told_at_the_next_start")
 def test_a_first_run_that_was_killed_has_recorded_its_topic_and_the_next_one_just_starts(
     spark, environment, broker, client, topic
 ):

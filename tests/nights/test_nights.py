@@ -50,6 +50,7 @@ def name_of(damage: Damage, stage: str) -> str:
     return f"{damage.__name__.replace('_', ' ')}, {stage}"
 
 
+@pytest.mark.long(instead="typed/test_next_of_every_place.py::test_every_place_is_rendered_and_can_be_typed")
 @pytest.mark.usefixtures("classic_only")
 @pytest.mark.parametrize(
     ("damage", "stage"),

@@ -43,6 +43,7 @@ def files_below(root: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
 
 
+@pytest.mark.long(instead="test_any_checkpoint_can_be_looked_at_by_its_path")
 def test_the_stages_of_an_environment_are_judged_without_spark_and_without_a_write(kernel, root: Path) -> None:
     before = files_below(root)
     shown = text_of(kernel.run(NOTEBOOK))

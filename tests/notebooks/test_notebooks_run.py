@@ -23,6 +23,7 @@ def versions(environment: Environment) -> dict[str, int]:
     return {name: read_delta_log(environment.table(name).path).latest_version for name in TABLES}
 
 
+@pytest.mark.long(instead="foundation/test_run_command.py::test_a_first_run_a_second_one_and_what_is_new")
 def test_the_three_notebooks_bring_every_reading_to_gold_once(first, environment):
     account = PIPELINE.count(environment, {})
 
@@ -33,6 +34,7 @@ def test_the_three_notebooks_bring_every_reading_to_gold_once(first, environment
     assert 0 < account.gold < account.deserialized
 
 
+@pytest.mark.long(instead="notebooks/test_explore_notebook.py::test_any_checkpoint_can_be_looked_at_by_its_path")
 def test_each_notebook_shows_what_it_did(first, environment):
     account = PIPELINE.count(environment, {})
 
@@ -44,6 +46,7 @@ def test_each_notebook_shows_what_it_did(first, environment):
     assert f"{account.deserialized:,} readings, {account.gold:,} rows in gold" in first[STAGES[2]]
 
 
+@pytest.mark.long(instead="foundation/test_run_command.py::test_a_first_run_a_second_one_and_what_is_new")
 def test_run_again_the_notebooks_take_only_what_is_new(first, kernel, environment):
     more = write_files(Path(environment.landing), Path(environment.root) / "truth.json", 500)
     shown = [text_of(kernel.run(name)) for name in STAGES]
@@ -54,6 +57,7 @@ def test_run_again_the_notebooks_take_only_what_is_new(first, kernel, environmen
     assert account.produced == more.records == READINGS + 500
 
 
+@pytest.mark.long(instead="notebooks/test_remedy_notebook.py::test_an_option_that_would_have_no_effect_is_refused")
 def test_a_widget_with_a_wrong_value_stops_the_notebook_before_anything_starts(first, kernel, environment):
     before = versions(environment)
     kernel.run_code("import os; os.environ['SURESTART_SOURCE'] = 'kinesis'")

@@ -74,6 +74,7 @@ def headline(page: Element) -> str:
     return next(page.all("h1")).text
 
 
+@pytest.mark.long(instead="notebooks/test_explore_notebook.py::test_any_checkpoint_can_be_looked_at_by_its_path")
 def test_as_it_is_the_notebook_says_what_a_start_would_do_and_stores_nothing(remedies, environment) -> None:
     before = contents(environment)
     shown, page = remedies.run()
@@ -84,6 +85,7 @@ def test_as_it_is_the_notebook_says_what_a_start_would_do_and_stores_nothing(rem
     assert not plans_folder(environment).exists()
 
 
+@pytest.mark.long(instead="remedies/test_replay.py::test_planning_changes_nothing")
 def test_a_plan_is_shown_with_its_digest_and_nothing_is_changed(remedies, environment) -> None:
     before, rows = contents(environment), account(environment)
     shown, page = remedies.run(remedy="reset")
@@ -100,6 +102,7 @@ def test_a_plan_is_shown_with_its_digest_and_nothing_is_changed(remedies, enviro
     (plans_folder(environment) / f"{digest}.json").unlink()
 
 
+@pytest.mark.long(instead="notebooks/test_remedy_notebook.py::test_without_a_digest_nothing_is_done")
 def test_without_the_digest_of_a_plan_nothing_is_applied(remedies, stale, environment) -> None:
     before = contents(environment)
     for digest, code in (("", "DigestMissing"), ("0" * 64, "PlanNotFound")):
@@ -109,6 +112,7 @@ def test_without_the_digest_of_a_plan_nothing_is_applied(remedies, stale, enviro
     assert read_journals(environment) == ()
 
 
+@pytest.mark.long(instead="remedies/test_apply.py::test_what_moved_since_the_plan_is_named_and_nothing_changed")
 def test_a_plan_is_refused_when_the_stage_has_run_since(remedies, stale, environment) -> None:
     before = contents(environment)
     refusal = remedies.refused(remedy="reset", mode="apply", digest=stale)
@@ -128,6 +132,7 @@ def reset(remedies: Remedies, stale: str, environment: Environment) -> dict[str,
     return {"digest": digest, "before": before, "shown": shown, "page": page}
 
 
+@pytest.mark.long(instead="remedies/test_reset.py::test_an_undone_reset_leaves_what_was_there_and_goes_on")
 def test_applied_by_its_digest_every_row_comes_again_once(reset, environment) -> None:
     found = account(environment)
     (journal,) = read_journals(environment)
@@ -141,6 +146,7 @@ def test_applied_by_its_digest_every_row_comes_again_once(reset, environment) ->
     assert not [name for name in after if after[name] == reset["before"][name]]
 
 
+@pytest.mark.long(instead="notebooks/test_remedy_notebook.py::test_a_digest_that_no_plan_has_is_refused")
 def test_the_same_digest_acts_once(remedies, reset, environment) -> None:
     before = contents(environment)
     shown, _ = remedies.run(remedy="reset", mode="apply", digest=reset["digest"][:12])

@@ -52,6 +52,9 @@ def planned(plan: Plan) -> set[tuple[Any, ...]]:
     return {(source, part, offset) for source, part, first, last in ranges for offset in range(first, last + 1)}
 
 
+@pytest.mark.long(
+    instead="remedies/test_backfill_of_keys.py::test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled"
+)
 def test_rows_that_are_gone_old_or_altered_in_postgres_come_back_once(
     spark: Any, database: Database, environment: Environment
 ) -> None:

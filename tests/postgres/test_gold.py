@@ -75,6 +75,7 @@ def test_gold_is_the_same_in_both_also_after_a_kill_between_them(
     assert written == []
 
 
+@pytest.mark.long(instead="postgres/test_both.py::test_both_hold_the_newest_rows_and_declare_themselves")
 def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
     spark: Any, database: Database, tmp_path: Path
 ) -> None:

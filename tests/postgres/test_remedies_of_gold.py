@@ -156,6 +156,9 @@ def test_a_reset_empties_both_fills_both_and_is_undone_in_both(
     assert_same_and_exact(spark, environment, database)
 
 
+@pytest.mark.long(
+    instead="postgres/test_remedy.py::test_all_rows_give_way_to_new_ones_in_one_transaction_and_come_back_the_same"
+)
 def test_a_reset_beside_replaces_both_each_at_once_and_is_undone_in_both(
     spark: Any, database: Database, environment: Environment
 ) -> None:

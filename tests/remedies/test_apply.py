@@ -98,6 +98,7 @@ def test_an_edited_plan_and_one_of_another_place_are_refused(spark: Any, stood: 
         apply(spark, stood, stranger)
 
 
+@pytest.mark.long(instead="test_a_stage_in_the_middle_of_a_remedy_does_not_start")
 def test_a_file_system_that_fails_leaves_the_plan_half_way_with_a_next_command(spark: Any, stood: Environment) -> None:
     before = contents(spark, stood)
     plan = reset(spark, stood, "merge-gold")

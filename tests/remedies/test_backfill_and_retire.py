@@ -92,6 +92,7 @@ def begun(spark: Any, environment: Environment, plan: Plan) -> Running:
     return Running(spark, environment, chain_of(environment), plan, Journal((entry,)), print)
 
 
+@pytest.mark.long(instead="test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends")
 def test_a_begun_backfill_is_withdrawn_and_another_fills_the_hole(spark: Any, stood: Environment) -> None:
     before = contents(spark, stood)["sensor_raw"]
     hole = hole_in_raw(spark, stood)
@@ -132,6 +133,7 @@ def test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends(spark: A
     assert contents(spark, stood)["sensor_raw"] == before
 
 
+@pytest.mark.long(instead="test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends")
 def test_a_withdrawn_backfill_is_used_up_in_both_tables_of_its_stage(spark: Any, stood: Environment) -> None:
     """A driver that wakes up later would else write to the second one what another backfill has written there."""
     file = sorted(Path(stood.landing).iterdir())[1]
@@ -157,7 +159,17 @@ def test_a_backfill_into_a_sink_that_it_does_not_know_is_refused_while_it_is_pla
     assert refused.value.code == "BackfillNotOffered"
 
 
-@pytest.mark.parametrize("stage", ["raw-ingest", "merge-gold", pytest.param("deserialize", marks=pytest.mark.chaos)])
+LONG = pytest.mark.long(instead="test_a_retired_query_leaves_its_tables_and_comes_back")
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param("raw-ingest", marks=LONG),
+        "merge-gold",
+        pytest.param("deserialize", marks=pytest.mark.chaos),
+    ],
+)
 def test_a_retired_query_leaves_its_tables_and_comes_back(spark: Any, stood: Environment, stage: str) -> None:
     before = contents(spark, stood)
     if stage != "merge-gold":

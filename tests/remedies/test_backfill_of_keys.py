@@ -64,6 +64,7 @@ def planned(plan: Plan) -> set[Position]:
     return {(source, part, offset) for source, part, first, last in ranges for offset in range(first, last + 1)}
 
 
+@pytest.mark.long(instead="test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled")
 def test_keys_that_are_gone_old_or_altered_come_back_and_the_stream_goes_on(spark: Any, stood: Environment) -> None:
     before = contents(spark, stood)
     wanted = damage(spark, stood)

@@ -172,6 +172,7 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
     assert ids_and_versions(stood) == tables
 
 
+@pytest.mark.long(instead="remedies/test_rivals.py::test_a_swap_is_taken_back_however_many_commits_came_since")
 def test_new_rows_take_the_place_of_the_former_ones_in_one_commit_and_back(spark: Any, stood: Environment) -> None:
     right, gold = contents(spark, stood)["sensor_gold"], stood.table("sensor_gold").sql
     spark.sql(f"DELETE FROM {gold} WHERE offset % 3 = 0")

@@ -49,6 +49,7 @@ def cataloged(spark: Any, stood: Environment, classic_only: None) -> Iterator[En
     spark.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
 
 
+@pytest.mark.long(instead="remedies/test_reset.py::test_an_undone_reset_leaves_what_was_there_and_goes_on")
 def test_a_reset_and_its_undo_with_a_schedule_that_comes_at_every_step(
     spark: Any, stood: Environment, cataloged: Environment
 ) -> None:
@@ -104,6 +105,9 @@ def test_a_replay_of_a_part_and_its_undo(spark: Any, stood: Environment, catalog
     assert contents(spark, stood) == before
 
 
+@pytest.mark.long(
+    instead="remedies/test_commit_once.py::test_an_undo_that_died_between_its_mark_and_its_restore_goes_on"
+)
 def test_the_slower_of_two_processes_restores_nothing_after_the_other_has_ended(
     spark: Any, stood: Environment, cataloged: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,14 +198,17 @@ def test_gold_with_an_older_row_is_wrong_and_names_the_newest(spark: Any, pipeli
     assert older.sensor_id in stage(found, "merge-gold").examples[0]
 
 
+LONG = pytest.mark.long(instead="test_each_fault_of_gold_is_counted")
+
+
 @pytest.mark.parametrize(
     ("change", "faults"),
     [
         ("UPDATE {gold} SET temperature = temperature + 1 WHERE {key}", {"wrong": 1}),
         ("DELETE FROM {gold} WHERE {key}", {"lost": 1}),
         ("INSERT INTO {gold} SELECT * FROM {gold} WHERE {key}", {"duplicated": 1}),
-        ("UPDATE {gold} SET sensor_id = 'nobody' WHERE {key}", {"lost": 1, "from nowhere": 1}),
-        ("UPDATE {gold} SET revision = 999 WHERE {key}", {"from nowhere": 1}),
+        pytest.param("UPDATE {gold} SET sensor_id = 'nobody' WHERE {key}", {"lost": 1, "from nowhere": 1}, marks=LONG),
+        pytest.param("UPDATE {gold} SET revision = 999 WHERE {key}", {"from nowhere": 1}, marks=LONG),
     ],
 )
 def test_each_fault_of_gold_is_counted(spark: Any, pipeline: Environment, change: str, faults: dict[str, int]) -> None:
@@ -317,6 +320,7 @@ def test_a_source_out_of_reach_and_a_foreign_table_cannot_be_told(
     assert (deserialize.counts.lost, deserialize.counts.undecided > 0) == (0, True)
 
 
+@pytest.mark.long(instead="test_a_healthy_pipeline_is_exact")
 def test_verify_prints_80_columns_one_object_and_the_exit_code(
     spark: Any, pipeline: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,7 +62,10 @@ def held(spark: Any, table: Table) -> Counter[Any]:
     return Counter(tuple(row) for row in rows)
 
 
-@pytest.mark.parametrize("named_one_by_one", [True, False])
+LONG = pytest.mark.long(instead="test_rows_that_do_not_stay_go_once_and_the_table_stays_what_it_is")
+
+
+@pytest.mark.parametrize("named_one_by_one", [True, pytest.param(False, marks=LONG)])
 def test_rows_that_do_not_stay_go_once_and_the_table_stays_what_it_is(
     spark: Any, table: Table, named_one_by_one: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,7 +211,18 @@ def test_killed_with_paused_jobs_it_goes_on_and_leaves_none_paused_that_was_not(
         assert_exact(stood)
 
 
-@pytest.mark.parametrize("why", ["a live stage", "a run that does not end", "moved meanwhile", "another job"])
+LONG = pytest.mark.long(instead="test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were")
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "a live stage",
+        pytest.param("a run that does not end", marks=LONG),
+        pytest.param("moved meanwhile", marks=LONG),
+        "another job",
+    ],
+)
 def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
     spark: Any, stood: Environment, workspace: JobsApi, why: str
 ) -> None:
@@ -274,6 +285,7 @@ def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Env
     assert_exact(stood)
 
 
+@pytest.mark.long(instead="test_a_failure_after_the_release_leaves_no_job_paused")
 @pytest.mark.parametrize("verb", ["apply", "undo"])
 def test_a_job_that_was_deployed_anew_while_the_remedy_lay_half_way_is_stopped_in_its_place(
     spark: Any, stood: Environment, workspace: JobsApi, verb: str
@@ -328,6 +340,7 @@ def test_a_later_remedy_starts_the_jobs_that_a_dead_one_had_left_paused(
 BESIDE = ("reset", STAGE, "--beside", "--no-run")
 
 
+@pytest.mark.long(instead="test_a_failure_after_the_release_leaves_no_job_paused")
 def test_a_reset_beside_stops_the_jobs_for_the_count_and_the_swap_only(
     spark: Any, stood: Environment, workspace: JobsApi
 ) -> None:

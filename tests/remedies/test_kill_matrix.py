@@ -8,7 +8,8 @@ end      apply goes on, acts once and every row is there once; from the same rui
          for byte and tables row for row, or says that what a backfill has written stays; a plan made then comes to its
          end as well
 
-A place takes 15 to 40 s, a case 5 to 30 minutes. KILL_EVERY=2 takes every second place of each case.
+A place takes 15 to 40 s, a case 5 to 30 minutes; so each comes in parts, of every so many places. KILL_EVERY=2 takes
+every second place of each case.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ pytestmark = pytest.mark.chaos
 Planner = Callable[[Any, Environment], Plan]
 HOLE = "offset BETWEEN 2 AND 5"
 EVERY = int(os.environ.get("KILL_EVERY", "1"))
+PARTS, PARTS_OF_AN_UNDO = 4, 2
 
 
 @dataclass(frozen=True)
@@ -307,9 +309,10 @@ def assert_undone(ground: Ground, plan: Plan, before: dict[str, Any]) -> None:
     assert {name for name in before if found[name] != before[name]} == set()
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", CASES)
 def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
-    spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
+    spark: Any, stood: Environment, tmp_path: Path, name: str, part: int, classic_only: None
 ) -> None:
     case, ground = CASES[name], Ground(spark, stood, tmp_path)
     case.prepare(spark, stood)
@@ -320,7 +323,7 @@ def test_an_apply_killed_at_every_place_goes_on_or_is_undone(
     assert len(points) >= 10 / EVERY
     ground.keep("before")
     chosen = random.Random(name).choice(points)
-    for point in points:
+    for point in points[part::PARTS]:
         print(f"{name}: killed at {point}")
         ground.put_back("before")
         ground.kill("apply", plan, point)
@@ -362,9 +365,10 @@ def test_a_backfill_whose_withdrawal_was_killed_is_withdrawn(
         assert_another_ends(ground, case)
 
 
+@pytest.mark.parametrize("part", range(PARTS_OF_AN_UNDO))
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("backfill")])
 def test_an_undo_killed_at_every_place_goes_on(
-    spark: Any, stood: Environment, tmp_path: Path, name: str, classic_only: None
+    spark: Any, stood: Environment, tmp_path: Path, name: str, part: int, classic_only: None
 ) -> None:
     case, ground = CASES[name], Ground(spark, stood, tmp_path)
     case.prepare(spark, stood)
@@ -375,7 +379,7 @@ def test_an_undo_killed_at_every_place_goes_on(
     points = places(ground.trace("undo", plan), name)
     assert len(points) >= 4 / EVERY
     ground.keep("applied")
-    for point in points:
+    for point in points[part::PARTS_OF_AN_UNDO]:
         print(f"{name}: its undo killed at {point}")
         ground.put_back("applied")
         ground.kill("undo", plan, point)

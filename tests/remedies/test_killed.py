@@ -114,6 +114,9 @@ def put_back_after(environment: Environment, place: Path) -> Iterator[None]:
     shutil.copytree(place / "as-killed", root)
 
 
+@pytest.mark.long(
+    instead="remedies/test_commit_once.py::test_an_undo_that_died_between_its_mark_and_its_restore_goes_on"
+)
 def test_a_remedy_killed_between_two_tables_holds_its_stages_and_goes_on(
     spark: Any, stood: Environment, tmp_path: Path
 ) -> None:

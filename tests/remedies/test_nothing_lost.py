@@ -78,6 +78,7 @@ def lost_rows(number: int, *tables: str) -> Any:
     return pytest.raises(Refused, match=rf": {number} rows would be lost for ever: .*({'|'.join(tables)})")
 
 
+@pytest.mark.long(instead="test_rows_without_a_position_are_named_and_cannot_be_kept")
 @pytest.mark.parametrize("way", [one if one in FAST else pytest.param(one, marks=pytest.mark.chaos) for one in WAYS])
 def test_rows_below_that_no_input_knows_are_counted_and_named(spark: Any, stood: Environment, way: str) -> None:
     make = WAYS[way]
@@ -206,6 +207,7 @@ CHANGES: dict[str, tuple[Callable[[Path, bytes], None], int]] = {
 }
 
 
+@pytest.mark.long(instead="foundation/test_count.py::test_what_was_altered_doubled_or_taken_for_good_is_seen")
 def test_a_file_altered_under_its_own_name_is_not_taken_for_what_was_read(spark: Any, stood: Environment) -> None:
     raw, file = chain_of(stood).links[0], sorted(Path(stood.landing).iterdir())[3]
     text, times = file.read_bytes(), file.stat().st_mtime_ns

@@ -47,6 +47,9 @@ def lab(spark: Any, stood: Environment, tmp_path: Path, classic_only: None) -> L
     return Lab(spark, stood, tmp_path, lambda readings: land(stood, readings, per_file=10))
 
 
+@pytest.mark.long(
+    instead="remedies/test_catalog.py::test_a_commit_that_a_stage_cannot_read_past_is_refused_by_the_tables_history"
+)
 @pytest.mark.parametrize("name", [FIRST, pytest.param(SECOND, marks=pytest.mark.chaos)])
 def test_what_was_seen_to_stop_deserialize_for_ever(lab: Lab, name: str) -> None:
     lab.do(SEEN[name])
@@ -63,6 +66,9 @@ SHORT: list[Act] = [
 ]
 
 
+@pytest.mark.long(
+    instead="remedies/test_commit_once.py::test_an_undo_that_died_between_its_mark_and_its_restore_goes_on"
+)
 def test_a_short_sequence_ends_exact(lab: Lab) -> None:
     lab.settings = {**lab.settings, "max_table_files_per_trigger": "1"}
     lab.do(SHORT)

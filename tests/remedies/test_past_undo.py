@@ -139,6 +139,7 @@ def test_an_undo_that_died_before_its_first_step_is_given_up_where_it_could_not_
     assert_exact(stood)
 
 
+@pytest.mark.long(instead="test_an_undo_lasts_as_long_as_files_and_log_do")
 def test_a_reset_of_a_catalogs_table_is_no_dead_end_once_vacuum_has_run(
     spark: Any, cataloged: tuple[Environment, Chain]
 ) -> None:

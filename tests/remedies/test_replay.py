@@ -108,6 +108,7 @@ def test_rows_that_the_source_has_no_more_are_not_removed_unless_their_number_is
     assert {name: after[name] for name in tables} == {name: before[name] for name in tables}
 
 
+@pytest.mark.long(instead="remedies/test_nothing_lost.py::test_rows_without_a_position_are_named_and_cannot_be_kept")
 def test_rows_that_the_source_has_no_more_are_kept_and_the_others_come_again(spark: Any, stood: Environment) -> None:
     lost, before = sorted(Path(stood.landing).iterdir())[0], contents(spark, stood)["sensor_raw"]
     lost.unlink()
@@ -137,6 +138,7 @@ def test_a_file_that_goes_after_the_look_stops_the_apply_before_its_rows_go(spar
     undo(spark, stood, plan)
 
 
+@pytest.mark.long(instead="remedies/test_apply.py::test_what_moved_since_the_plan_is_named_and_nothing_changed")
 def test_a_file_that_goes_after_the_plan_is_noticed_before_anything_is_begun(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "raw-ingest")
     before = contents(spark, stood)
@@ -170,6 +172,9 @@ def test_a_replay_without_a_beginning_is_refused_while_the_checkpoint_stands(spa
         replay(spark, stood, "raw-ingest", From(batch=99))
 
 
+@pytest.mark.long(
+    instead="kafka/test_remedies_kafka.py::test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds"
+)
 def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_out(
     spark: Any, stood: Environment
 ) -> None:
@@ -187,6 +192,7 @@ def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_ou
     assert "surestart plan backfill raw-ingest -e local --root" in missing
 
 
+@pytest.mark.long(instead="test_planning_changes_nothing")
 def test_a_plan_says_which_part_it_removes_and_in_how_many_batches_it_comes_again(
     spark: Any, stood: Environment
 ) -> None:

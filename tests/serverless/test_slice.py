@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = "tests/serverless"
 PART = (
     f"{HERE}/test_refusals.py::test_the_client_is_refused",
@@ -14,6 +16,7 @@ PART = (
 )
 
 
+@pytest.mark.long(instead="test_house.py::test_classic_only_spark_calls_stay_in_one_module")
 def test_a_part_of_the_twins_tests_passes() -> None:
     command = [sys.executable, "-m", "tests.connect.with_server", "--twin", sys.executable, "-m", "pytest", "-q"]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
