@@ -126,7 +126,7 @@ SHAPES = [
     Shape("stateful: commits behind by two", gone(C, C_BEFORE), "dedup"),
 ]
 
-# Enough for `make test`: each class of outcome, each file. The other lines restart all of them.
+# Enough for `make test-all`: each class of outcome, each file. The other lines restart all of them.
 FAST = [
     shape
     for shape in SHAPES

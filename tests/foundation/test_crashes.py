@@ -71,8 +71,8 @@ def test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace(
 
 
 # Where each stage is when the driver dies: before its sink's commit, between two of them, or after it. Together the two
-# cases kill an append and a MERGE on both sides of the commit; one kill before a commit and one after it are in `make
-# test`. The raw batch is the last one; the stages below still have some to come.
+# cases kill an append and a MERGE on both sides of the commit; one kill before a commit and one after it are in
+# `make test-all`. The raw batch is the last one; the stages below still have some to come.
 BEFORE_AND_AFTER = ("append.before_commit:4", "split.between:2", "merge.after_commit:1")
 AFTER_AND_BEFORE = ("append.after_commit:4", "split.between:3", "merge.before_commit:1")
 

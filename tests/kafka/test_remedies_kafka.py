@@ -148,6 +148,9 @@ def test_a_backfill_asks_for_no_more_of_a_topic_than_its_ranges(stood) -> None:
     assert [(one.earliest, one.latest) for one in narrowed.partitions] == [(3, 20), (20, 20)]
 
 
+@pytest.mark.long(
+    instead="kafka/test_faults.py::test_records_deleted_below_the_checkpoint_stop_the_run_and_are_counted"
+)
 def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_named(stood) -> None:
     stood.client.delete_records(stood.topic, {0: 5})
     with pytest.raises(Refused, match="5 rows would be lost for ever"):
@@ -159,7 +162,7 @@ def test_records_that_left_the_topic_are_not_removed_unless_their_number_is_name
     assert stood.reset(accept_loss=5).loss == 5
 
 
-@pytest.mark.long(instead="test_records_that_left_the_topic_are_not_removed_unless_their_number_is_named")
+@pytest.mark.long(instead="kafka/test_simulate.py::test_what_retention_has_left_is_counted_from_its_first_record")
 def test_rows_that_a_compacted_topic_has_no_more_are_counted_one_by_one(
     spark, environment, broker, client, topic
 ) -> None:

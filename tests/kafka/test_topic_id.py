@@ -26,7 +26,7 @@ from surestart.sources.kafka import KafkaSource
 from surestart.words.finding import Verdict
 
 
-@pytest.mark.long(instead="test_a_topic_replaced_while_a_run_goes_on_is_told_at_the_next_start")
+@pytest.mark.long(instead="test_the_recorded_topic_is_that_of_the_newest_run_that_stands")
 def test_a_first_run_that_was_killed_has_recorded_its_topic_and_the_next_one_just_starts(
     spark, environment, broker, client, topic
 ):
@@ -60,6 +60,9 @@ def test_a_first_run_that_was_killed_has_recorded_its_topic_and_the_next_one_jus
     ]
 
 
+@pytest.mark.long(
+    instead="kafka/test_faults.py::test_a_topic_made_again_under_its_name_is_told_by_its_id_where_spark_sees_nothing"
+)
 def test_a_topic_replaced_while_a_run_goes_on_is_told_at_the_next_start(spark, environment, broker, client, topic):
     client.create(topic, partitions=1)
     client.produce(topic, payloads(10), partitions=1)

@@ -197,7 +197,7 @@ def test_a_commit_that_a_stage_cannot_read_past_is_refused_by_the_tables_history
     assert re.search(r"version \d+ \(DELETE, 20.+ UTC\)", refused.value.what)
 
 
-# By path a fast one is in `make test`; in a catalog each of them takes minutes.
+# By path a fast one is in `make test-all`; in a catalog each of them takes minutes.
 @pytest.mark.chaos
 @pytest.mark.parametrize("name", [SECOND, FIRST])
 def test_remedies_one_after_another(

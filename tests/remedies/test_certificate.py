@@ -101,6 +101,7 @@ def test_a_row_taken_out_of_raw_is_one_lost_row_and_one_gap(spark: Any, pipeline
     assert [place.source for place in stage(found, "raw-ingest").places if place.counts.faults] == [where]
 
 
+@pytest.mark.long(instead="test_a_row_taken_out_of_raw_is_one_lost_row_and_one_gap")
 def test_runs_of_lost_rows_are_gaps_newest_first(spark: Any, pipeline: Environment) -> None:
     where = spark.sql(f"SELECT min(source) FROM {pipeline.table(RAW).sql}").collect()[0][0]
     spark.sql(
@@ -146,6 +147,7 @@ def test_one_row_lost_and_another_doubled_do_not_cancel_out(spark: Any, pipeline
     assert (found.rows, found.lost, found.duplicated) == (1100, 1, 1)
 
 
+@pytest.mark.long(instead="foundation/test_count.py::test_what_was_altered_doubled_or_taken_for_good_is_seen")
 def test_a_row_that_is_good_and_quarantined_is_counted(spark: Any, pipeline: Environment) -> None:
     columns = rows_of(spark, pipeline, QUARANTINE).columns
     row = rows_of(spark, pipeline, GOOD).limit(1).selectExpr("*", "CAST(NULL AS BINARY) payload", "'range: x' reason")
@@ -159,6 +161,7 @@ def test_a_row_that_is_good_and_quarantined_is_counted(spark: Any, pipeline: Env
     assert (found.lost, found.duplicated) == (0, 1)
 
 
+@pytest.mark.long(instead="foundation/test_count.py::test_a_record_is_lost_at_the_first_hop_that_lacks_it")
 def test_a_row_neither_good_nor_quarantined_is_lost(spark: Any, pipeline: Environment) -> None:
     row = rows_of(spark, pipeline, QUARANTINE).limit(1).collect()[0]
     spark.sql(f"DELETE FROM {pipeline.table(QUARANTINE).sql} WHERE source = '{row.source}' AND offset = {row.offset}")

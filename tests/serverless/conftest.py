@@ -1,4 +1,4 @@
-"""Everything here is a client of the twin, by `make test-serverless`; test_slice.py begins a part in `make test`."""
+"""Everything here is a client of the twin, by `make test-serverless`; a part is in `make test-all`."""
 
 from __future__ import annotations
 

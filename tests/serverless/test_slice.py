@@ -1,4 +1,4 @@
-"""A part of `make test-serverless` in `make test`: the client is refused, and a MERGE is killed before its pair."""
+"""A part of `make test-serverless` in `make test-all`: the client is refused, and a MERGE is killed before its pair."""
 
 from __future__ import annotations
 
