@@ -21,7 +21,7 @@ DOORS = {"surestart", "surestart.__main__", "surestart.job"}
 # Found by name and not imported: a verb by the command line, a step by its kind, a pipeline by its entry point.
 BY_NAME = ("surestart.cli.", "surestart.remedies.steps.", "sensor_pipeline.stages")
 INSIDE = {
-    "facts": ("storage", "checkpoint", "delta", "kafka", "postgres", "evidence"),
+    "facts": ("storage", "checkpoint", "delta", "state", "kafka", "postgres", "evidence"),
     "remedies": ("plan", "count", "loss", "jobs", "steps", "planning", "apply"),
     "report": ("text", "json", "html"),
     "sinks": ("delta", "postgres"),

@@ -60,12 +60,12 @@ def test_the_schema_file_is_read_where_it_is_readable(tmp_path: Path) -> None:
     def struct(*columns: tuple[str, str]) -> bytes:
         fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
         text = compact({"type": "struct", "fields": fields}).encode()
-        return len(text).to_bytes(4, "big") + text
+        return (1).to_bytes(4, "big") + len(text).to_bytes(2, "big") + text
 
     schema = b"\x00\x02v2" + struct(("device", "string"), ("at", "timestamp")) + struct(("count", "long"))
     (root / "state/0/0/_metadata").mkdir()
     (root / "state/0/0/_metadata/schema").write_bytes(schema)
-    assert state_of(root).operators[0].schema == "key(device string, at timestamp) value(count long)"
+    assert state_of(root).operators[0].schema == "key(device string, at timestamp) value(count bigint)"
 
 
 @pytest.mark.parametrize(

@@ -328,7 +328,8 @@ def old_state(root: Path, present: tuple[int, ...], key: str | None) -> Path:
         columns = [{"name": "k", "type": key, "nullable": True, "metadata": {}}] if key else []
         fields = compact({"type": "struct", "fields": columns})
         value = '{"type":"struct","fields":[]}'
-        (root / "state/0/0/_metadata/schema").write_bytes(b"\x00\x02v2" + fields.encode() + value.encode())
+        chunks = [b"\x00\x00\x00\x01" + len(text).to_bytes(2, "big") + text.encode() for text in (fields, value)]
+        (root / "state/0/0/_metadata/schema").write_bytes(b"\x00\x02v2" + b"".join(chunks))
     return root
 
 

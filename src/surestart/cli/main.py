@@ -16,6 +16,7 @@ VERBS = {
     "run": "run one stage, or all of them, to the end of the available data",
     "status": "what is where: tables, checkpoints, last batches of an environment",
     "inspect": "read a checkpoint without Spark and say what the next start does",
+    "state": "the rows of a query's state, from a checkpoint's files, without Spark",
     "doctor": "the stages of an environment: verdict, evidence, the next command",
     "history": "the last runs: who, when, which batches, how they ended; who runs now",
     "explain": "what an error means for the data, and the command that comes next",

@@ -27,11 +27,18 @@ from surestart.facts.checkpoint.log_file import (
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_there
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_named_files
-from surestart.facts.checkpoint.state_operator import OperatorNotes, read_operator_notes, read_state_schema
+from surestart.facts.checkpoint.state_operator import (
+    DEFAULT_STORE,
+    STORES,
+    OperatorNotes,
+    read_operator_notes,
+    read_state_schema,
+    schema_path,
+)
+from surestart.facts.checkpoint.state_schema import StoreSchema, schema_text
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 
-DEFAULT_STORE = "default"
 _STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
 LISTINGS_LOCAL = 50_000
 LISTINGS_REMOTE = 1_024
@@ -81,7 +88,8 @@ ROCKSDB = "rocksdb"
 
 @dataclass(frozen=True)
 class StateOperator:
-    """stores: (partition, store name) -> versions. partitions: as declared in _metadata, else as found."""
+    """stores: (partition, store name) -> versions. partitions: as declared in _metadata, else as found. schemas: of
+    each store, one for each column family."""
 
     id: int
     name: str | None
@@ -89,9 +97,18 @@ class StateOperator:
     declared_partitions: int | None
     store_names: tuple[str, ...]
     stores: Mapping[tuple[int, str], StoreVersions]
-    schema: str = ""
-    schema_paths: tuple[str, ...] = ()
+    schemas: Mapping[str, tuple[StoreSchema, ...]] = field(default_factory=dict)
+    notes: OperatorNotes = field(default_factory=OperatorNotes)
     size: int = 0
+
+    @property
+    def schema(self) -> str:
+        """Of the first store that has one, such as "key(k string) value(n bigint)"."""
+        return next((schema_text(found) for _, found in sorted(self.schemas.items()) if found), "")
+
+    @property
+    def schema_paths(self) -> tuple[str, ...]:
+        return self.notes.schema_paths
 
 
 @dataclass(frozen=True)
@@ -210,13 +227,13 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
     for partition in partitions:
         for store, versions in _read_partition(walk, f"{folder}/{partition}", tally):
             stores[partition, store] = versions
-    notes, schema = OperatorNotes(), ""
+    notes = OperatorNotes()
     if any(entry == "_metadata" for entry, _, _ in names):
         notes = _noted(read_operator_notes(walk.storage, walk.folder, f"{folder}/_metadata"), tally)
-    if partitions:
-        first = min((store for _, store in stores), default=DEFAULT_STORE)
-        own = "" if first == DEFAULT_STORE else f"/{first}"
-        schema = _noted(read_state_schema(walk.storage, f"{folder}/{partitions[0]}{own}/_metadata/schema"), tally)
+    schemas = {}
+    for store in sorted({store for _, store in stores} or {DEFAULT_STORE})[:STORES] if partitions else ():
+        path = schema_path(operator, partitions[0], store, notes.schema_paths)
+        schemas[store] = _noted(read_state_schema(walk.storage, path), tally)
     declared = notes.partitions
     return StateOperator(
         id=operator,
@@ -225,8 +242,8 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
         declared_partitions=declared,
         store_names=notes.stores or tuple(sorted({store for _, store in stores})),
         stores=stores,
-        schema=schema,
-        schema_paths=notes.schema_paths,
+        schemas=schemas,
+        notes=notes,
         size=tally.size - before,
     )
 

@@ -2,14 +2,15 @@
 
 state/0/_metadata/metadata            v1 {"operatorInfo":{"operatorName":"dedupe",…},"stateStoreInfo":[{…}]}
 state/0/_metadata/v2/N                the same since Spark 4.0, one for each batch that changed it
-state/0/0[/<store>]/_metadata/schema  Java's writeUTF("v2"), number of column families, id, and length-prefixed JSON of
-                                      key and value
+state/0/0[/<store>]/_metadata/schema  key and value of a store                            state_schema
+state/0/_stateSchema/<store>/…        the same of transformWithState, where v2/N says
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from surestart.facts.checkpoint.log_file import (
@@ -23,19 +24,28 @@ from surestart.facts.checkpoint.log_file import (
     split_lines,
 )
 from surestart.facts.checkpoint.log_folder import is_batch_name
+from surestart.facts.checkpoint.state_schema import SCHEMA_LIMIT, StoreSchema, read_schema
+from surestart.facts.checkpoint.torn import UnknownForm
 from surestart.facts.storage.read_budget import NotRead, charge
 from surestart.facts.storage.storage import FOLDER, Storage
 
+DEFAULT_STORE = "default"
+# Of one operator: no operator of Spark's has more than the four of a join.
+STORES = 8
+PROPERTIES_LIMIT = 1 << 20
 Listing = Callable[[str], list[tuple[str, str, int]]]
 
 
 class OperatorNotes(NamedTuple):
-    """Empty where the operator left none, as before Spark 4.0, or where they cannot be read."""
+    """Empty where the operator left none, as before Spark 4.0, or where they cannot be read. prefixes: how many columns
+    of a store's key stand in front of it; properties: what transformWithState says of its variables, as JSON."""
 
     name: str | None = None
     partitions: int | None = None
     stores: tuple[str, ...] = ()
     schema_paths: tuple[str, ...] = ()
+    prefixes: Mapping[str, int] = MappingProxyType({})
+    properties: str = ""
 
 
 def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> tuple[OperatorNotes, LogFault | None]:
@@ -56,7 +66,9 @@ def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> 
             name=str(fields["operatorInfo"]["operatorName"]),
             partitions=max((_count(store["numPartitions"]) for store in stores), default=None),
             stores=tuple(sorted(str(store["storeName"]) for store in stores)),
-            schema_paths=tuple(paths[:20]),
+            schema_paths=tuple(paths[-20:]),
+            prefixes={str(store["storeName"]): int(store.get("numColsPrefixKey") or 0) for store in stores},
+            properties=str(fields.get("operatorPropertiesJson") or "")[:PROPERTIES_LIMIT],
         )
     except FileNotFoundError:
         return OperatorNotes(), None
@@ -76,44 +88,32 @@ def _count(number: object) -> int:
     return number
 
 
-def read_state_schema(storage: Storage, path: str) -> tuple[str, LogFault | None]:
-    """The state's columns, such as "key(_1 string) value(count bigint)", or "" when no schema can be read."""
+def read_state_schema(storage: Storage, path: str) -> tuple[tuple[StoreSchema, ...], LogFault | None]:
+    """The columns of a store, one schema for each column family; none where the file is not there or cannot be read."""
     try:
-        data = storage.read_file(path, 1 << 20)
+        data = storage.read_file(path, SCHEMA_LIMIT + 1)
         # Looked through letter by letter.
         charge(storage, len(data) // 10, path)
+        if len(data) > SCHEMA_LIMIT:
+            return (), LogFault(path, TOO_LARGE, f"more than {SCHEMA_LIMIT >> 20} MB of schema")
+        return read_schema(data), None
     except NotRead as error:
-        return "", LogFault(path, TOO_LARGE, str(error))
+        return (), LogFault(path, TOO_LARGE, str(error))
     except (FileNotFoundError, NotADirectoryError):
-        return "", None
+        return (), None
     except OSError as error:
-        return "", LogFault(path, UNREADABLE, f"{type(error).__name__}: {error.strerror or error}")
-    described = []
-    for label, text in zip(("key", "value"), _json_objects(data), strict=False):
-        try:
-            fields = parse_object(text, path).get("fields", [])
-            columns = [f"{item['name']} {_type_name(item['type'])}" for item in fields[:12]]
-        except (FormatError, KeyError, TypeError):
-            return "", LogFault(path, TORN, "the state schema cannot be read")
-        described.append(f"{label}({', '.join(columns)})")
-    return " ".join(described), None
+        return (), LogFault(path, UNREADABLE, f"{type(error).__name__}: {error.strerror or error}")
+    except UnknownForm:
+        # Of a newer Spark, and no damage: the columns are not shown.
+        return (), None
+    except FormatError as error:
+        return (), LogFault(path, TORN, f"the state schema cannot be read: {error.detail}")
 
 
-def _json_objects(data: bytes) -> Iterator[str]:
-    text = data.decode("utf-8", "replace")
-    starts = [match.start() for match in re.finditer(r'\{"type":"struct","fields":', text)]
-    depth_zero = 0
-    for start in starts:
-        if start < depth_zero:
-            continue
-        depth, end = 0, start
-        for end in range(start, len(text)):
-            depth += (text[end] == "{") - (text[end] == "}")
-            if depth == 0:
-                break
-        depth_zero = end + 1
-        yield text[start:depth_zero]
-
-
-def _type_name(value: object) -> str:
-    return value if isinstance(value, str) else str(value.get("type", "?")) if isinstance(value, dict) else "?"
+def schema_path(operator: int, partition: int, store: str, named: tuple[str, ...]) -> str:
+    """Where the newest schema of the store lies. named: as the operator names it, absolute, of where it was written."""
+    for path in reversed(named):
+        if match := re.search(rf"(?:^|/)(state/{operator}/_stateSchema/{re.escape(store)}/[^/]+)$", path):
+            return match[1]
+    own = "" if store == DEFAULT_STORE else f"/{store}"
+    return f"state/{operator}/{partition}{own}/_metadata/schema"

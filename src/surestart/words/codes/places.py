@@ -1,4 +1,4 @@
-"""Storage, files that are written, and the broker of this machine."""
+"""Storage, state, files that are written, and the broker of this machine."""
 
 from __future__ import annotations
 
@@ -26,5 +26,8 @@ CODES: tuple[Code, ...] = (
     raised("KafkaNotFormatted", "cannot tell", "The folder of the local broker could not be prepared.", _START),
     raised("KafkaNotRunning", "cannot tell", "No local broker runs in that folder.", _START),
     raised("KafkaNotStarted", "cannot tell", "The local broker did not start.", KAFKA),
+    raised("StateFormUnknown", "cannot tell", "A state file is of a form, or of a size, that only Spark reads."),
+    raised("StateNotReadable", "cannot tell", "A state file is torn, missing or out of reach."),
+    raised("StateNotThere", "usage, cannot tell", "The checkpoint has no such operator, store, partition or batch."),
     raised("NoFreePort", "cannot tell", "No free port was found.", KAFKA),
 )

@@ -1,0 +1,155 @@
+"""`surestart state CHECKPOINT`: the operators of a query and the rows of their state. No Spark; writes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from surestart.typed import in_the_code
+from surestart.words.inert import inert
+
+if TYPE_CHECKING:
+    from surestart.errors import SurestartError
+    from surestart.facts.checkpoint.snapshot import Checkpoint
+    from surestart.facts.checkpoint.torn import Lacking
+    from surestart.facts.state.read_rows import StoreLook
+    from surestart.facts.state.shown import ShownRows
+    from surestart.facts.storage.storage import Storage
+
+ROWS, ROWS_OF_SEVERAL = 20, 5
+# What may be read of files for rows: they pass by, and are not kept.
+BYTES = 1 << 44
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="the checkpoint folder: local, /Volumes/…, s3://…, abfss://…, gs://…")
+    parser.add_argument("--operator", type=int, metavar="N", help="rows of this operator only")
+    parser.add_argument("--store", metavar="NAME", help="rows of this store only: a join has four")
+    parser.add_argument("--variable", metavar="NAME", help="rows of this variable of transformWithState only")
+    parser.add_argument("--partition", type=int, metavar="N", help="rows of this partition only")
+    parser.add_argument("--batch", type=int, metavar="N", help="as batch N left it (default the newest committed one)")
+    parser.add_argument(
+        "--key",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="rows whose key has this value in one of its columns, or in the one named: COLUMN=TEXT; several: all of "
+        "them. Reads the whole store",
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        metavar="N",
+        help=f"rows of each store (default {ROWS}, {ROWS_OF_SEVERAL} where several are shown); 0 shows all",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/state.md)")
+
+
+def run(args: argparse.Namespace) -> int:
+    from surestart.errors import EXIT_FINE
+    from surestart.facts.checkpoint.snapshot import read_checkpoint
+    from surestart.facts.checkpoint.torn import Lacking
+    from surestart.facts.storage.open_storage import open_storage
+    from surestart.facts.storage.read_budget import BoundedStorage, ReadBudget
+
+    storage = open_storage(args.path)
+    checkpoint = read_checkpoint(args.path, storage)
+    if isinstance(storage, BoundedStorage):
+        storage.budget = ReadBudget(bytes=BYTES)
+    try:
+        stores = _chosen(args, storage, checkpoint)
+    except Lacking as error:
+        raise _not_there(args, checkpoint, error) from error
+    if args.json:
+        from surestart.report.json.state import write_json
+
+        write_json(sys.stdout.write, checkpoint, stores)
+    else:
+        from surestart.report.text.state import write_text
+
+        write_text(sys.stdout.write, checkpoint, stores)
+    failed = next((store for store in stores if store.failure is not None), None)
+    if failed is None:
+        return EXIT_FINE
+    sys.stdout.flush()
+    raise _not_read(args, checkpoint, failed) from failed.failure
+
+
+def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> list[ShownRows]:
+    from surestart.facts.state.read_rows import choose_operators, choose_stores, choose_version
+    from surestart.facts.state.shown import ShownRows
+    from surestart.report.state_values import has_key
+
+    operators = choose_operators(checkpoint, args.operator)
+    version = choose_version(checkpoint, args.batch)
+    looks = [
+        look
+        for operator in operators
+        for look in choose_stores(operator, args.store, args.variable, args.partition, version)
+    ]
+    few = ROWS if len(looks) == 1 else ROWS_OF_SEVERAL
+    limit = few if args.limit is None else args.limit
+    shown = []
+    for look in looks:
+        wanted = partial(has_key, look.schema.key, args.key) if args.key else None
+        shown.append(ShownRows(look, storage, checkpoint, limit if limit > 0 else None, wanted))
+    return shown
+
+
+def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: Lacking) -> SurestartError:
+    from surestart.errors import CannotTell, UsageError
+    from surestart.typed import surestart
+
+    if error.given:
+        return UsageError(
+            f"{checkpoint.location} has no {inert(error)}; it has {inert(', '.join(error.given), 400)}",
+            meaning="Nothing was read of the state.",
+            next=surestart("state", args.path, note="shows every operator and store"),
+            code="StateNotThere",
+        )
+    return CannotTell(
+        f"{checkpoint.location} does not have {inert(error)}, as far as it can be read",
+        meaning="The query has no stateful operator, has committed no batch yet, or this is no checkpoint.",
+        next=surestart("inspect", args.path, "--sink", "none"),
+        code="StateNotThere",
+    )
+
+
+def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows) -> SurestartError:
+    from surestart.errors import CannotTell
+    from surestart.facts.checkpoint.torn import UnknownForm
+    from surestart.typed import surestart
+
+    what = f"{store.shown:,} rows of {_name(store.look)} were read, then: {inert(store.failure, 400)}"
+    if isinstance(store.failure, UnknownForm):
+        return CannotTell(
+            what,
+            meaning="It may well be whole: it is of a form, or of a size, that only Spark reads.",
+            next=in_the_code(reader_call(checkpoint.location, store.look)),
+            code="StateFormUnknown",
+        )
+    return CannotTell(
+        what,
+        meaning=f"A start that loads version {store.look.version} reads the same files. What stands behind that place "
+        "is not known.",
+        next=surestart("inspect", args.path, "--sink", "none", note="says what the next start does"),
+        do_not="delete a state file so that a start gets past it: the rows in it are forgotten without a word.",
+        code="StateNotReadable",
+    )
+
+
+def _name(look: StoreLook) -> str:
+    store = "" if look.store == "default" else f", store {look.store}"
+    return inert(f"operator {look.operator.id}{store}" + (f", variable {look.variable}" if look.variable else ""))
+
+
+def reader_call(location: str, look: StoreLook) -> str:
+    """Spark's own reader of the same rows, from 4.0 on."""
+    options = [("operatorId", str(look.operator.id)), ("batchId", str(look.batch))]
+    options += [("storeName", look.store)] if look.store != "default" else []
+    options += [("stateVarName", look.variable)] if look.variable else []
+    said = "".join(f".option({json.dumps(key)}, {json.dumps(value)})" for key, value in options)
+    return f'spark.read.format("statestore"){said}.load({json.dumps(location)}).show()'

@@ -1,0 +1,27 @@
+"""What a state file is not: whole, of a known form, or there."""
+
+from __future__ import annotations
+
+from surestart.facts.checkpoint.log_file import TORN, VERSION, FormatError
+
+
+class Torn(FormatError):
+    """The bytes are not what Spark writes: cut off, flipped, or of another file."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(TORN, detail)
+
+
+class UnknownForm(FormatError):
+    """They may well be whole, and are of a form that is not read here."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(VERSION, detail)
+
+
+class Lacking(Exception):
+    """No such operator, store, partition or version: `given` are those that there are."""
+
+    def __init__(self, what: str, given: tuple[str, ...] = ()) -> None:
+        super().__init__(what)
+        self.given = given

@@ -1,0 +1,1 @@
+"""The rows of a checkpoint's state, read without Spark."""

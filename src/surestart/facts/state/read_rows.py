@@ -1,0 +1,147 @@
+"""The rows of a checkpoint's state: which operator, which store, which version, and one partition after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain as one_after_another
+from typing import Any
+
+from surestart.facts.checkpoint.commit_log import CommitLogEntry
+from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.state_folder import HDFS, StateOperator, StoreVersions
+from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
+from surestart.facts.checkpoint.state_schema import StoreSchema
+from surestart.facts.checkpoint.state_types import Struct
+from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
+from surestart.facts.state.hdfs_rows import Look, read_hdfs_rows
+from surestart.facts.state.unsafe_row import RowDecoder
+from surestart.facts.storage.storage import Storage
+
+# Of a store without a schema that can be read.
+UNREAD = StoreSchema(Struct(()), Struct(()))
+CHECKSUMS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
+
+
+@dataclass(frozen=True)
+class StateRow:
+    """key and value: in the order of the schema's columns."""
+
+    partition: int
+    key: tuple[Any, ...]
+    value: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class StoreLook:
+    """What is looked at: one store, or one variable of it, at one version, in these partitions."""
+
+    operator: StateOperator
+    store: str
+    version: int
+    partitions: tuple[int, ...]
+    schema: StoreSchema
+
+    @property
+    def batch(self) -> int:
+        """The one that wrote the version."""
+        return self.version - 1
+
+    @property
+    def variable(self) -> str:
+        return "" if self.schema.family == DEFAULT_STORE else self.schema.family
+
+
+def choose_version(checkpoint: Checkpoint, batch: int | None) -> int:
+    """The version that the batch wrote, else the newest that is committed; Lacking where none was."""
+    if batch is not None:
+        return batch + 1
+    if checkpoint.latest_committed is None:
+        raise Lacking("a committed batch")
+    return checkpoint.latest_committed + 1
+
+
+def choose_operators(checkpoint: Checkpoint, number: int | None) -> tuple[StateOperator, ...]:
+    """The operator of that number, else all of them."""
+    operators = {operator.id: operator for operator in checkpoint.state.operators}
+    if not operators:
+        raise Lacking("any state")
+    if number is not None and number not in operators:
+        raise Lacking(f"operator {number}", tuple(map(str, sorted(operators))))
+    return tuple(operators.values()) if number is None else (operators[number],)
+
+
+def stores_of(operator: StateOperator) -> tuple[str, ...]:
+    return tuple(sorted({store for _, store in operator.stores})) or operator.store_names
+
+
+def choose_stores(
+    operator: StateOperator, store: str | None, variable: str | None, partition: int | None, version: int
+) -> tuple[StoreLook, ...]:
+    """The store of that name, else all of them; each variable of transformWithState by itself. Lacking names what is
+    not there, and what there is."""
+    stores = stores_of(operator)
+    if store is not None and store not in stores:
+        raise Lacking(f"store {store} in operator {operator.id}", stores)
+    found = [_looks(operator, name, partition, version) for name in stores if store in (None, name)]
+    looks = tuple(look for several in found for look in several)
+    if variable is None:
+        return looks
+    chosen = tuple(look for look in looks if look.schema.family == variable)
+    if not chosen:
+        raise Lacking(f"variable {variable} in operator {operator.id}", tuple(look.schema.family for look in looks))
+    return chosen
+
+
+def _looks(operator: StateOperator, store: str, partition: int | None, version: int) -> list[StoreLook]:
+    partitions = tuple(sorted(number for number, name in operator.stores if name == store))
+    if partition is not None and partition not in partitions:
+        raise Lacking(f"partition {partition} of operator {operator.id}", tuple(map(str, partitions)))
+    chosen = partitions if partition is None else (partition,)
+    return [StoreLook(operator, store, version, chosen, one) for one in operator.schemas.get(store, ()) or (UNREAD,)]
+
+
+def read_rows(storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, look: Look) -> Iterator[StateRow]:
+    """One row after the other, a partition at a time; a file is opened when its first row is asked for.
+
+    Torn, UnknownForm or Lacking where one cannot be read: the rows before it have been given."""
+    look.row_checksums = checkpoint.confs.get(CHECKSUMS, "").lower() == "true"
+    return one_after_another.from_iterable(
+        _of_partition(storage, checkpoint, wanted, partition, look) for partition in wanted.partitions
+    )
+
+
+def _of_partition(
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, look: Look
+) -> Iterator[StateRow]:
+    operator, store = wanted.operator, wanted.store
+    versions = operator.stores[partition, store]
+    folder = f"state/{operator.id}/{partition}" + ("" if store == DEFAULT_STORE else f"/{store}")
+    look.held = 0
+    if wanted.version == 0:
+        return
+    if wanted.schema is UNREAD:
+        raise UnknownForm(f"store {store} of operator {operator.id} has no schema that can be read")
+    if checkpoint.state.provider != HDFS:
+        raise UnknownForm(f"{folder}/ is of RocksDB")
+    keys, values = RowDecoder(wanted.schema.key), RowDecoder(wanted.schema.value)
+    for key, value in read_hdfs_rows(storage, folder, versions, wanted.version, look):
+        try:
+            yield StateRow(partition, keys.decode(key), values.decode(value[: len(value) // 8 * 8]))
+        except Torn as error:
+            raise Torn(f"a row of {folder}/ is not of the store's columns: {error}") from error
+
+
+def state_id(checkpoint: Checkpoint, wanted: StoreLook, partition: int) -> str:
+    """Format 2: the id that the commit gives to the files of this version; "" where it names none."""
+    commit = checkpoint.commits.get(wanted.batch)
+    ids = commit.state_ids.get(wanted.operator.id, ()) if isinstance(commit, CommitLogEntry) else ()
+    names = wanted.operator.store_names
+    number = names.index(wanted.store) if wanted.store in names else 0
+    return ids[partition][number].lower() if partition < len(ids) and number < len(ids[partition]) else ""
+
+
+def loadable(versions: StoreVersions, provider: str) -> tuple[int, ...]:
+    """Versions that a start could load, newest first."""
+    found = sorted(versions.full | versions.steps, reverse=True)
+    return tuple(version for version in found if not versions.missing_for(version, provider))

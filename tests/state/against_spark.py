@@ -1,0 +1,24 @@
+"""What surestart reads of a store, in the form in which Spark's own reader gave it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.state.hdfs_rows import Look
+from surestart.facts.state.read_rows import choose_operators, choose_stores, choose_version, read_rows
+from surestart.facts.storage.open_storage import open_storage
+from tests.state.make_checkpoints import canonical
+
+
+def rows_of(checkpoint: Path, read: Mapping[str, Any]) -> list[Any]:
+    """Sorted, so that both sides compare as multisets."""
+    found = read_checkpoint(str(checkpoint))
+    (operator,) = choose_operators(found, None)
+    version = choose_version(found, read["batch"])
+    (look,) = choose_stores(operator, read["store"], read["variable"] or None, None, version)
+    rows = read_rows(open_storage(str(checkpoint)), found, look, Look())
+    return sorted((canonical([list(row.key), list(row.value), row.partition]) for row in rows), key=json.dumps)

@@ -1,0 +1,148 @@
+"""`surestart state`: what it prints of whole checkpoints, of damaged ones, and of what is not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from surestart.cli.main import main
+from tests.state import fixtures
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "src/surestart/report/state.schema.json").read_text())
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert main(["state", *map(str, arguments), "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema.validate(found, SCHEMA)
+    return found
+
+
+@pytest.fixture
+def own(checkpoints: Path, tmp_path: Path) -> Any:
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(checkpoints / name / "checkpoint", tmp_path / name))
+
+    return copy
+
+
+@pytest.mark.parametrize("name", fixtures.PACKED)
+def test_all_of_it_as_one_object(checkpoints: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, checkpoints / name / "checkpoint", "--limit", 0)
+    newest = max(read["batch"] for read in fixtures.reads_of(checkpoints / name))
+    wanted = {
+        read["store"]: len(read["rows"]) for read in fixtures.reads_of(checkpoints / name) if read["batch"] == newest
+    }
+    assert {store["store"]: store["shown"] for store in found["stores"]} == wanted
+    assert (found["batch"], found["version"]) == (newest, newest + 1)
+
+
+def test_a_join_is_four_stores_with_their_own_columns(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", str(checkpoints / "join-hdfs" / "checkpoint")]) == 0
+    said = capsys.readouterr().out
+    assert "store left-keyToNumValues\n  key(field0 int) value(value bigint)" in said
+    assert "value(rk string, rg int, rts timestamp, aa array<struct<p:string,q:bigint>>, matched boolean)" in said
+    assert "5 rows, and there are more: --limit 0 shows all" in said
+    assert "watermark     2026-01-01 00:18 UTC, " in said
+
+
+def test_one_key_of_one_store(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = checkpoints / "within-hdfs" / "checkpoint"
+    for key in ("sensor-29 ünï", "k=sensor-29 ünï"):
+        (store,) = as_json(capsys, path, "--key", key, "--key", "g=4")["stores"]
+        assert [row["key"] for row in store["rows"]] == [{"k": "sensor-29 ünï", "g": 4}]
+    (store,) = as_json(capsys, path, "--key", "g=sensor-29 ünï")["stores"]
+    assert store["rows"] == []
+
+
+def test_a_limit_and_a_partition_and_a_batch(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = checkpoints / "dedup-hdfs" / "checkpoint"
+    (store,) = as_json(capsys, path, "--limit", 3, "--partition", 1, "--batch", 1)["stores"]
+    assert (store["shown"], store["more"], {row["partition"] for row in store["rows"]}) == (3, True, {1})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--operator", "7"], "no operator 7; it has 0"),
+        (["--store", "left"], "no store left in operator 0; it has left-keyToNumValues, left-keyWithIndexToValue"),
+        (["--partition", "2"], "no partition 2 of operator 0; it has 0, 1"),
+        (["--variable", "x"], "no variable x in operator 0; it has default"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(
+    checkpoints: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["state", str(checkpoints / "join-hdfs" / "checkpoint"), *options]) == 2
+    caught = capsys.readouterr()
+    assert caught.err.startswith("StateNotThere: ")
+    assert said in caught.err
+    assert caught.out == ""
+
+
+def test_a_batch_whose_files_are_gone(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", str(checkpoints / "dedup-hdfs" / "checkpoint"), "--batch", "40"]) == 4
+    caught = capsys.readouterr()
+    assert "StateNotReadable: 0 rows of operator 0 were read" in caught.err
+    assert "which version 41 is made of" in caught.err
+
+
+def test_no_state_and_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "offsets").mkdir()
+    for path in (tmp_path, tmp_path / "nowhere"):
+        assert main(["state", str(path)]) == 4
+        assert "StateNotThere" in capsys.readouterr().err
+
+
+def test_a_torn_file_is_said_behind_the_rows_before_it(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own("dedup-hdfs")
+    newest = path / "state/0/1/4.delta"
+    newest.write_bytes(newest.read_bytes()[:60])
+
+    (store,) = as_json(capsys, path, "--limit", 0, code=4)["stores"]
+    assert store["shown"] > 0
+    assert {row["partition"] for row in store["rows"]} == {0}
+    assert store["not_read"].startswith("state/0/1/4.delta is torn: it ends within the LZ4 block at byte 0")
+    assert main(["state", str(path), "--limit", "0"]) == 4
+    caught = capsys.readouterr()
+    assert "StateNotReadable: " in caught.err
+    assert "then it cannot be read: state/0/1/4.delta is torn" in caught.out
+
+
+def test_rows_of_another_store_are_not_taken_for_ours(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that is whole, and of other columns than the schema has."""
+    path = own("join-hdfs")
+    store = path / "state/0/0"
+    for name in ("left-keyToNumValues", "left-keyWithIndexToValue"):
+        shutil.rmtree(path / f"state/0/1/{name}")
+    shutil.copy(store / "left-keyToNumValues/5.delta", store / "left-keyWithIndexToValue/5.delta")
+
+    found = as_json(capsys, path, "--store", "left-keyWithIndexToValue", code=4)
+    assert "is not of the store's columns" in found["stores"][0]["not_read"]
+
+
+def test_a_schema_that_cannot_be_read_gives_spark_s_own_call(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own("within-hdfs")
+    (path / "state/0/0/_metadata/schema").write_bytes(b"\x00\x02v7 and more")
+
+    assert main(["state", str(path)]) == 4
+    said = capsys.readouterr().err
+    assert "StateFormUnknown" in said
+    assert (
+        'Next: in the code: spark.read.format("statestore").option("operatorId", "0").option("batchId", "4")'
+        f'.load("{path}").show()'
+    ) in said
+
+
+def test_a_hostile_name_is_not_printed_as_it_is(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own("totals-hdfs")
+    notes = path / "state/0/_metadata/metadata"
+    notes.write_text(notes.read_text().replace("stateStoreSave", "\\u001b[31mred"))
+
+    assert main(["state", str(path)]) == 0
+    assert "\x1b" not in capsys.readouterr().out
