@@ -18,6 +18,7 @@ VERBS = {
     "inspect": "read a checkpoint without Spark and say what the next start does",
     "state": "the rows of a query's state, from a checkpoint's files, without Spark",
     "doctor": "the stages of an environment: verdict, evidence, the next command",
+    "adopt": "the streams under a folder that others run, found and written down in surestart.toml",
     "history": "the last runs: who, when, which batches, how they ended; who runs now",
     "explain": "what an error means for the data, and the command that comes next",
     "plan": "what a remedy (resume, replay, backfill, reset, retire) would do; writes nothing else",

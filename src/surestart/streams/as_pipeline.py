@@ -35,6 +35,11 @@ class StreamEnvironment(Environment):
 
     checkpoints: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        """The root is where the file lies: no checkpoint of a query does, so that a date in it begins nothing anew."""
+        root = "/history" if self.root else ""
+        Environment(self.name, self.pipeline, "/history/checkpoints", root, self.catalog, self.schema)
+
     def query_name(self, stage: str) -> str:
         return stage
 

@@ -13,6 +13,7 @@ A source and a sink are one table, or a list of them. In each, one key is its ki
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,16 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
+from surestart.environment import is_absolute
 from surestart.errors import UsageError
 from surestart.facts.evidence.sink_names import SINK_KINDS, read_sink_name, say_of
+from surestart.history.checkpoint_place import checkpoint_place
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code
 
 FILE = "surestart.toml"
 SOURCE_KINDS = ("kafka", "delta", "files", "auto-loader", "iceberg", "kinesis", "event-hubs", "rate", "memory", "other")
-_SINK_WORDS = {"merge": "delta-merge", "append": "delta-append"}
-_KEYS = {"pipeline", "history", "stream"}
-_STREAM_KEYS = {"checkpoint", "source", "sink", "output_mode", "state"}
+SINK_WORDS = {"merge": "delta-merge", "append": "delta-append"}
+FILE_KEYS = ("pipeline", "history", "stream")
+STREAM_KEYS = ("checkpoint", "source", "sink", "output_mode", "state")
+OUTPUT_MODES = ("append", "update", "complete")
+# Said of a sink beside its kind.
+SINK_KEYS = ("shared", "new", "keys", "app_id")
+_SOURCES_BY_PATH = ("delta", "files", "auto-loader", "iceberg")
+_NO_PATHS = ("kafka", "jdbc", "postgres", "foreach", "console", "memory", "noop", "other", "rate", "kinesis")
 
 
 @dataclass(frozen=True)
@@ -52,110 +60,181 @@ def find_project_file(folder: Path | None = None) -> Path | None:
 def read_project_file(path: Path) -> ProjectFile:
     """What the file says; raises UsageError, with the place, for what is not understood."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise _bad(path, f"cannot be read: {error.strerror or error}") from error
+        raise _Reader(path).bad(f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:
-        raise _bad(path, f"is not TOML: {error}") from error
-    _refuse_unknown(path, found, _KEYS, "the file")
-    streams = found.get("stream", {})
-    if not isinstance(streams, dict):
-        raise _bad(path, "has a `stream` that is no table of streams")
-    return ProjectFile(
-        path=path,
-        pipeline=_text(path, found, "pipeline", "the file"),
-        history=_text(path, found, "history", "the file") or str(path.absolute().parent / ".surestart" / "streams"),
-        streams=tuple(_read_stream(path, name, said) for name, said in streams.items()),
-    )
+        raise _Reader(path).bad(f"is not TOML: {error}") from error
+    return parse_project_text(path, text)
 
 
-def _read_stream(path: Path, name: str, said: Any) -> Stream:
-    where = f"[stream.{name}]"
-    if not isinstance(said, dict):
-        raise _bad(path, f"{where} is no table")
-    _refuse_unknown(path, said, _STREAM_KEYS, where)
-    checkpoint = _text(path, said, "checkpoint", where)
-    if not checkpoint:
-        raise _bad(path, f"{where} names no checkpoint")
-    state = said.get("state", [])
-    if not isinstance(state, list) or not all(isinstance(one, str) for one in state):
-        raise _bad(path, f"{where} state is not a list of names")
-    return Stream(
-        name=name,
-        checkpoint=checkpoint,
-        sources=tuple(_read_source(path, where, one) for one in _tables(path, where, said, "source")),
-        sinks=tuple(_read_sink(path, where, one) for one in _tables(path, where, said, "sink")),
-        output_mode=_text(path, said, "output_mode", where) or "append",
-        state=tuple(state),
-    )
+def parse_project_text(path: Path, text: str) -> ProjectFile:
+    """The same, of a text that stands in the file or is to stand there."""
+    reader = _Reader(path, text)
+    try:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise reader.bad(f"is not TOML: {error}") from error
+    return reader.read(found)
 
 
-def _read_source(path: Path, where: str, said: Mapping[str, Any]) -> SourceDeclaration:
-    kind, target = _kind(path, where, "source", said, SOURCE_KINDS)
-    options = tuple(sorted((key, _plain(value)) for key, value in said.items() if key != kind))
-    by_path = kind in ("delta", "files", "auto-loader", "iceberg") and "/" in target
-    return SourceDeclaration(kind, target, target if by_path else "", options)
+@dataclass(frozen=True)
+class _Reader:
+    """The file while it is read. stream: the one that is being read, for the place that an error names."""
 
+    path: Path
+    text: str = ""
+    stream: str = ""
 
-def _read_sink(path: Path, where: str, said: Mapping[str, Any]) -> SinkDeclaration:
-    kind, target = _kind(path, where, "sink", said, (*SINK_KINDS, *_SINK_WORDS))
-    sink = read_sink_name(f"{_SINK_WORDS.get(kind, kind)}:{target}")
-    for key, value in said.items():
-        if key == kind:
-            continue
-        if key == "shared" and isinstance(value, bool):
-            sink = replace(sink, shared=value)
-        elif key == "new" and isinstance(value, bool):
-            sink = replace(sink, new=value)
-        elif key == "keys" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            sink = replace(sink, keys=tuple(value))
-        elif key == "app_id" and isinstance(value, str) and value:
-            sink = say_of(sink, f"app-id={value}")
-        else:
-            raise _bad(path, f"{where} sink: {key} = {value!r} says nothing of a sink: shared, new, keys, app_id")
-    return sink
+    def read(self, found: Mapping[str, Any]) -> ProjectFile:
+        self.refuse_unknown(found, FILE_KEYS)
+        streams = found.get("stream", {})
+        if not isinstance(streams, dict):
+            raise self.bad("has a `stream` that is no table of streams", "stream")
+        read = tuple(replace(self, stream=name).read_stream(said) for name, said in streams.items())
+        self.refuse_doubles(read)
+        return ProjectFile(self.path, self.plain_text(found, "pipeline"), self.read_history(found), read)
 
+    def read_history(self, found: Mapping[str, Any]) -> str:
+        said = self.plain_text(found, "history")
+        if not said:
+            return str(self.path.absolute().parent / ".surestart" / "streams")
+        if not is_absolute(said) and (said.startswith("~") or "/" in said or said.count(".") != 1):
+            raise self.bad(f"history = {said!r} is neither a whole path nor CATALOG.SCHEMA", "history")
+        return said
 
-def _kind(path: Path, where: str, what: str, said: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[str, str]:
-    found = [key for key in said if key in kinds]
-    if len(found) != 1 or not isinstance(said[found[0]], str) or not said[found[0]]:
-        raise _bad(
-            path,
-            f"{where} {what} = {dict(said)!r} names {len(found)} kinds; it takes one of {', '.join(kinds)}, "
-            "with its target as text",
+    def read_stream(self, said: Any) -> Stream:
+        if not isinstance(said, dict):
+            raise self.bad(f"stream.{self.stream} is no table")
+        self.refuse_unknown(said, STREAM_KEYS)
+        checkpoint = self.place(self.plain_text(said, "checkpoint"), "checkpoint")
+        if not checkpoint:
+            raise self.bad("names no checkpoint")
+        if not is_absolute(checkpoint):
+            raise self.bad(f"checkpoint = {checkpoint!r} is not a whole path", "checkpoint")
+        state = said.get("state", [])
+        if not isinstance(state, list) or not all(isinstance(one, str) for one in state):
+            raise self.bad("state is not a list of names", "state")
+        mode = self.plain_text(said, "output_mode") or "append"
+        if mode not in OUTPUT_MODES:
+            raise self.bad(f"output_mode = {mode!r} is none of {', '.join(OUTPUT_MODES)}", "output_mode")
+        return Stream(
+            name=self.stream,
+            checkpoint=checkpoint,
+            sources=tuple(self.read_source(one) for one in self.tables(said, "source")),
+            sinks=tuple(self.read_sink(one) for one in self.tables(said, "sink")),
+            output_mode=mode,
+            state=tuple(state),
         )
-    return found[0], said[found[0]]
+
+    def read_source(self, said: Mapping[str, Any]) -> SourceDeclaration:
+        kind, target = self.kind("source", said, SOURCE_KINDS)
+        for key, value in said.items():
+            if not isinstance(value, str | bool | int | float):
+                raise self.bad(f"source: {key} = {value!r} is neither a text nor a number", "source")
+        options = tuple(sorted((key, _plain(value)) for key, value in said.items() if key != kind))
+        by_path = kind in _SOURCES_BY_PATH and "/" in target
+        return SourceDeclaration(kind, target, target if by_path else "", options)
+
+    def read_sink(self, said: Mapping[str, Any]) -> SinkDeclaration:
+        kind, target = self.kind("sink", said, (*SINK_KINDS, *SINK_WORDS))
+        sink = read_sink_name(f"{SINK_WORDS.get(kind, kind)}:{target}")
+        if is_absolute(target) and kind not in _NO_PATHS:
+            # Whatever marks are in it: back-ticks would make a name of it.
+            sink = replace(sink, target=target, path=target)
+        for key, value in said.items():
+            if key == kind:
+                continue
+            if key == "shared" and isinstance(value, bool):
+                sink = replace(sink, shared=value)
+            elif key == "new" and isinstance(value, bool):
+                sink = replace(sink, new=value)
+            elif key == "keys" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+                sink = replace(sink, keys=tuple(value))
+            elif key == "app_id" and isinstance(value, str) and value:
+                sink = say_of(sink, f"app-id={value}")
+            else:
+                known = ", ".join(SINK_KEYS)
+                raise self.bad(f"sink: {key} = {value!r} says nothing of a sink: {known}", "sink")
+        return sink
+
+    def kind(self, what: str, said: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[str, str]:
+        found = [key for key in said if key in kinds]
+        if len(found) != 1 or not isinstance(said[found[0]], str) or not said[found[0]]:
+            raise self.bad(
+                f"{what} = {dict(said)!r} names {len(found)} kinds; it takes one of {', '.join(kinds)}, with its "
+                "target as text",
+                what,
+            )
+        target = said[found[0]]
+        return found[0], target if found[0] in _NO_PATHS else self.place(target, what)
+
+    def place(self, said: str, key: str) -> str:
+        """Raises for a path that means another folder to another reader. A name has no slash, or stands in ticks."""
+        if said.startswith("~"):
+            whole = str(Path(said).expanduser()) if not said.startswith("~/..") else "the whole path"
+            raise self.bad(f"{key}: {said!r} is another folder for every user; here it is {whole}", key)
+        if not is_absolute(said) and "`" not in said and ("/" in said or said.startswith(".")):
+            raise self.bad(f"{key}: {said!r} is a relative path, and another folder wherever it is read from", key)
+        return said
+
+    def tables(self, said: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+        found = said.get(key, [])
+        tables = found if isinstance(found, list) else [found]
+        if not all(isinstance(one, dict) for one in tables):
+            raise self.bad(f"{key} = {found!r} is neither a table nor a list of tables", key)
+        return tables
+
+    def plain_text(self, said: Mapping[str, Any], key: str) -> str:
+        value = said.get(key, "")
+        if not isinstance(value, str):
+            raise self.bad(f"{key} = {value!r} is not a text", key)
+        return value
+
+    def refuse_unknown(self, said: Mapping[str, Any], known: tuple[str, ...]) -> None:
+        unknown = sorted(said.keys() - set(known))
+        if unknown:
+            raise self.bad(f"has the unknown {', '.join(unknown)}; known: {', '.join(known)}", unknown[0])
+
+    def refuse_doubles(self, streams: tuple[Stream, ...]) -> None:
+        """One checkpoint for two names, however it is spelled; and names that one claim's file would stand for."""
+        places: dict[str, str] = {}
+        names: dict[str, str] = {}
+        for stream in streams:
+            place = checkpoint_place(stream.checkpoint)
+            for other, what in ((places.get(place), "the same checkpoint as"), (names.get(stream.name.lower()), "")):
+                if other is not None:
+                    what = f"has {what} {other}" if what else f"differs from {other} by case alone"
+                    raise replace(self, stream=stream.name).bad(what, "checkpoint")
+            places[place] = names[stream.name.lower()] = stream.name
+
+    def bad(self, what: str, key: str = "") -> UsageError:
+        where = f" [stream.{self.stream}]" if self.stream else ""
+        line = line_of(self.text, self.stream, key)
+        return UsageError(
+            f"{self.path}{f', line {line},' if line else ''}{where} {what}",
+            meaning="A stream that is misread would be judged by another's evidence, so no stream of the file was "
+            "judged.",
+            next=in_the_code(f"correct {self.path}; docs/adopt.md has each key"),
+            code="ProjectFileNotUnderstood",
+        )
 
 
-def _tables(path: Path, where: str, said: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    found = said.get(key, [])
-    tables = found if isinstance(found, list) else [found]
-    if not all(isinstance(one, dict) for one in tables):
-        raise _bad(path, f"{where} {key} = {found!r} is neither a table nor a list of tables")
-    return tables
-
-
-def _text(path: Path, said: Mapping[str, Any], key: str, where: str) -> str:
-    value = said.get(key, "")
-    if not isinstance(value, str):
-        raise _bad(path, f"{where}: {key} = {value!r} is not a text")
-    return value
+def line_of(text: str, stream: str, key: str) -> int:
+    """The line of that key, else of its stream, as far as plain spelling tells; 0 where it does not."""
+    lines = text.splitlines()
+    begin = 0
+    if stream:
+        header = re.compile(rf"\s*\[\s*stream\s*\.\s*(['\"]?){re.escape(stream)}\1\s*\]")
+        begin = next((number for number, line in enumerate(lines, 1) if header.match(line)), 0)
+        if not begin:
+            return 0
+    behind = enumerate(lines[begin:], begin + 1)
+    end = next((number for number, line in behind if line.startswith("[")), len(lines) + 1)
+    wanted = re.compile(rf"\s*(['\"]?){re.escape(key)}\1\s*=") if key else None
+    inner = (number for number in range(begin + 1, end) if wanted and wanted.match(lines[number - 1]))
+    return next(inner, begin)
 
 
 def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _refuse_unknown(path: Path, said: Mapping[str, Any], known: set[str], where: str) -> None:
-    unknown = sorted(said.keys() - known)
-    if unknown:
-        raise _bad(path, f"{where} has the unknown {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-
-
-def _bad(path: Path, what: str) -> UsageError:
-    return UsageError(
-        f"{path} {what}",
-        meaning="A stream that is misread would be judged by another's evidence, so no stream of the file was judged.",
-        next=in_the_code(f"correct {path}; docs/adopt.md has each key"),
-        code="ProjectFileNotUnderstood",
-    )

@@ -31,9 +31,9 @@ class Stream:
     state: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name) or self.name == "all":
             raise UsageError(
-                f"stream {self.name!r} is not named by letters, digits, '_', '-' and '.', a letter first",
+                f"stream {self.name!r} is not a letter with letters, digits, '_', '-' and '.' behind it, or is 'all'",
                 meaning="The name is typed in commands and names the file of its claim. Nothing was read.",
                 next=in_the_code("name the stream like 'orders'"),
                 code="StreamNameRefused",

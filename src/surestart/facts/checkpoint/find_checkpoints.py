@@ -4,6 +4,7 @@
 /root/orders/old      metadata offsets …             another one inside it: found, and said to lie there
 /root/tables/t        _delta_log day=1 day=2 …       a table: its log and its partitions are passed over
 /root/tables/t/_ck    metadata offsets commits …     found
+/root/tables/i        metadata/*.metadata.json       an Iceberg table
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
                                                      outside the root, which is said
 """
@@ -27,6 +28,7 @@ _LOGS = ("offsets", "commits")
 _KEPT = ("sources", "state")
 _OWN = frozenset({"metadata", *_LOGS, *_KEPT, "receivers", "__tmp_path_dir"})
 _OUTPUT = frozenset({"_delta_log", "_spark_metadata"})
+DELTA, FILE_SINK, ICEBERG = "delta", "files", "iceberg"
 _PARTITION = re.compile(r"[^=]+=")
 _METADATA_BYTES = 64 << 10
 
@@ -34,16 +36,18 @@ _METADATA_BYTES = 64 << 10
 @dataclass(frozen=True)
 class Place:
     """path: below the root, "" for the root itself. problem: why it was not looked into; "": a checkpoint is there.
-    inside: the checkpoint in whose folder it lies, None where it lies in none."""
+    inside: the checkpoint in whose folder it lies, None where it lies in none. table: of which kind, where a table is
+    what was found."""
 
     path: str
     problem: str = ""
     inside: str | None = None
+    table: str = ""
 
 
-def find_checkpoints(storage: Storage, *, listings: int | None = None) -> Iterator[Place]:
-    """In the order of their names. A folder that could not be looked into is among them: nothing is left out unsaid.
-    Raises OSError for a root that cannot be listed."""
+def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: bool = False) -> Iterator[Place]:
+    """In the order of their names; with `tables`, tables as well. A folder that could not be looked into is among
+    them: nothing is left out unsaid. Raises OSError for a root that cannot be listed."""
     left = listings or (LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE)
     waiting: list[tuple[str, str | None, int]] = [("", None, 0)]
     while waiting:
@@ -54,18 +58,21 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None) -> Iterat
         left -= 1
         try:
             found = _list(storage, path)
+            table = _table_in(storage, path, found) if tables else ""
         except OSError as error:
             if not path:
                 raise
             yield Place(path, f"{type(error).__name__}: {error}", inside)
             continue
+        if table:
+            yield Place(path, inside=inside, table=table)
         is_one = _is_checkpoint(storage, path, found)
         if is_one:
             yield Place(path, inside=inside)
             inside = path
         for name in sorted(_links_out(found)):
             yield Place(_join(path, name), "a link that leads out of the root, or to nothing", inside)
-        below = sorted(_worth_a_look(found, is_one), reverse=True)
+        below = sorted(_worth_a_look(found, is_one, table), reverse=True)
         if below and depth == DEPTH:
             yield Place(path, f"more than {DEPTH} folders deep: what lies below was not looked into", inside)
         else:
@@ -81,6 +88,18 @@ def _list(storage: Storage, path: str) -> dict[str, Entry]:
         if len(found) > NAMES:
             raise OSError(f"more than {NAMES:,} folders in one")
     return found
+
+
+def _table_in(storage: Storage, path: str, found: dict[str, Entry]) -> str:
+    """The kind of the table that lies there, by what only such a table has; "" for none."""
+    folders = {name for name, entry in found.items() if entry.kind == FOLDER}
+    if not _OUTPUT.isdisjoint(folders):
+        return DELTA if "_delta_log" in folders else FILE_SINK
+    if "metadata" in folders:
+        inner = storage.list_folder(_join(path, "metadata"))
+        if any(entry.name.endswith(".metadata.json") and entry.kind == FILE for entry in inner):
+            return ICEBERG
+    return ""
 
 
 def _is_checkpoint(storage: Storage, path: str, found: dict[str, Entry]) -> bool:
@@ -117,10 +136,11 @@ def _links_out(found: dict[str, Entry]) -> Iterator[str]:
     return (entry.name for entry in found.values() if entry.kind == OTHER and entry.link)
 
 
-def _worth_a_look(found: dict[str, Entry], is_one: bool) -> Iterator[str]:
-    of_output = not _OUTPUT.isdisjoint(found)
+def _worth_a_look(found: dict[str, Entry], is_one: bool, table: str) -> Iterator[str]:
+    of_output = bool(table) or not _OUTPUT.isdisjoint(found)
     for entry in found.values():
-        own = is_one and (entry.name in _OWN or entry.name.startswith("_schema_log_"))
+        own = table == ICEBERG and entry.name in ("metadata", "data")
+        own = own or (is_one and (entry.name in _OWN or entry.name.startswith("_schema_log_")))
         partition = of_output and _PARTITION.match(entry.name)
         if entry.kind == FOLDER and not (own or partition or entry.link or entry.name in _OUTPUT):
             yield entry.name

@@ -5,11 +5,15 @@ from __future__ import annotations
 from surestart.words.codes.code import DOCTOR, KAFKA, Code, found, raised
 
 _START = "surestart kafka start"
-_ADOPT = "surestart doctor --help"
+_ADOPT = "surestart adopt --help"
 _ALL = "surestart inspect --help"
 
 CODES: tuple[Code, ...] = (
     raised("ProjectFileNotUnderstood", "usage", "surestart.toml says something that is not understood.", _ADOPT),
+    raised("ProjectFileClosed", "refused", "surestart.toml is written so that no stream can follow.", _ADOPT),
+    raised("ProjectFileMoved", "refused", "surestart.toml was changed while it was added to.", _ADOPT),
+    raised("ProjectFileNotWritten", "usage", "surestart.toml cannot be written there.", _ADOPT),
+    raised("NoRootGiven", "usage", "No folder was named under which streams are looked for.", _ADOPT),
     raised("StreamNameRefused", "usage", "A stream is named by something that is no word of a command.", _ADOPT),
     raised("StreamCheckpointRefused", "usage", "The checkpoint of a declared stream is not an absolute path.", _ADOPT),
     raised("StreamNotOurs", "usage", "surestart judges this stream, and its owner's code runs it.", DOCTOR),

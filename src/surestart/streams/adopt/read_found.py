@@ -1,0 +1,184 @@
+"""Each place that the walk has found, read: what its own files say, and nothing that they do not say."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
+
+from surestart.errors import CannotTell, SurestartError
+from surestart.facts.checkpoint.file_list import plain_path
+from surestart.facts.checkpoint.find_checkpoints import ICEBERG
+from surestart.facts.checkpoint.positions import DELTA, FILES, KAFKA, RATE, UNKNOWN, DeltaPosition, KafkaPosition
+from surestart.facts.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
+from surestart.facts.delta import Commit, DeltaLog, read_delta_log, read_history
+from surestart.facts.delta.listing import NoDeltaLog
+from surestart.facts.evidence.file_sink import read_file_sink
+from surestart.facts.evidence.sink_evidence import app_ids, batch_of
+from surestart.facts.evidence.source_evidence import read_listed_paths
+from surestart.facts.storage.read_budget import bounded
+from surestart.facts.storage.storage import Storage
+from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Writer
+from surestart.streams.adopt.iceberg import SNAPSHOT, read_iceberg
+from surestart.streams.adopt.walk import Places
+
+# The newest commits of a table: where writers took turns is seen in them. On a store each is a request.
+COMMITS_LOCAL, COMMITS_REMOTE = 1_000, 50
+# More paths than that are not held against each other.
+MOST_PATHS = 200_000
+_QUERY_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])")
+_ADDING = {"WRITE", "MERGE", "COPY INTO", "STREAMING UPDATE", "CREATE TABLE AS SELECT", "REPLACE TABLE AS SELECT"}
+_ADDING.add("CREATE OR REPLACE TABLE AS SELECT")
+# A folder that is one of many: a partition, a date, a number.
+_ONE_OF_MANY = re.compile(r"=|^\d+$|(?<!\d)20\d{2}[-_.]?(?:0[1-9]|1[0-2])")
+
+
+def read_checkpoints(places: Places) -> list[FoundCheckpoint]:
+    """Those of the places that are checkpoints, and not a folder with a file called `metadata`."""
+    found = []
+    for place in places.checkpoints:
+        storage = bounded(place)
+        checkpoint = read_checkpoint(place.location, storage, entries=2)
+        if checkpoint.query_id is None and not _is_a_checkpoint(checkpoint):
+            continue
+        found.append(_found_checkpoint(checkpoint, storage))
+    return found
+
+
+def _is_a_checkpoint(checkpoint: Checkpoint) -> bool:
+    return bool(checkpoint.offsets_folder.ids or checkpoint.commits_folder.ids or checkpoint.state.operators)
+
+
+def _found_checkpoint(checkpoint: Checkpoint, storage: Storage) -> FoundCheckpoint:
+    return FoundCheckpoint(
+        location=checkpoint.location,
+        query_id=checkpoint.query_id or "",
+        last_batch=checkpoint.latest_planned,
+        sources=tuple(_found_source(source, storage) for source in checkpoint.sources),
+        state=tuple(operator.name or "" for operator in checkpoint.state.operators),
+        faults=len(checkpoint.faults),
+    )
+
+
+def _found_source(source: Source, storage: Storage) -> FoundSource:
+    position = source.end or source.start
+    shown = position.describe() if position is not None else ""
+    kind, subject = source.kind, ""
+    if isinstance(position, KafkaPosition):
+        kind, subject = KAFKA, ",".join(sorted(position.partitions))
+    elif isinstance(position, DeltaPosition):
+        kind, subject = DELTA, position.table_id
+    elif kind == FILES:
+        subject = _folder_of_all(source, storage)
+    elif kind == RATE:
+        subject = RATE
+    elif kind == UNKNOWN and position is not None and (told := SNAPSHOT.search(getattr(position, "text", ""))):
+        kind, subject = ICEBERG, told[1]
+    elif kind == KAFKA and source.folder is not None and source.folder.initial is not None:
+        subject = ",".join(sorted(source.folder.initial.partitions))
+    return FoundSource(source.id, kind, subject, shown)
+
+
+def _folder_of_all(source: Source, storage: Storage) -> str:
+    """The folder in which every file of the list lies; "" where the list is not whole."""
+    log = source.folder.file_log if source.folder else None
+    if log is None or log.missing or not log.last_path:
+        return ""
+    try:
+        first = log.compact if log.compact is not None else log.first
+        paths = read_listed_paths(storage, source.id, 0 if log.compact is not None else first, log.last, MOST_PATHS)
+    except (OSError, ValueError):
+        return ""
+    return folder_of_all(paths)
+
+
+def folder_of_all(paths: Iterable[str]) -> str:
+    """The folder that all of these files lie in, above partitions and dates."""
+    folders = {plain_path(path).rpartition("/")[0] for path in paths}
+    if len({folder.partition("/")[0] for folder in folders}) != 1:
+        return ""
+    names = os.path.commonpath(folders).split("/")
+    cut = next((index for index, name in enumerate(names) if _ONE_OF_MANY.search(name)), len(names))
+    scheme, colon, rest = "/".join(names[:cut]).rpartition(":/")
+    if not rest.strip("/"):
+        return ""
+    if scheme in ("", "file"):
+        return unquote(f"/{rest.lstrip('/')}" if colon else rest)
+    return f"{scheme}{':/' if scheme == 'dbfs' else '://'}{rest}"
+
+
+def read_tables(places: Places) -> list[FoundTable]:
+    """Every table; one that cannot be read has a problem, and is not a table without writers."""
+    return [_read_table(kind, bounded(place)) for kind, place in places.tables]
+
+
+def _read_table(kind: str, storage: Storage) -> FoundTable:
+    location = storage.location
+    try:
+        if kind == DELTA:
+            return _read_delta(storage)
+        if kind == ICEBERG:
+            return read_iceberg(location, storage)
+        held = read_file_sink(location, storage)
+        if held.problem:
+            return FoundTable(location, kind, problem=held.problem)
+        return FoundTable(location, kind, last_batch=held.batches.last if held.batches else None)
+    except NoDeltaLog:
+        return FoundTable(location, kind, problem="its _delta_log holds no commit")
+    except SurestartError as error:
+        return FoundTable(location, kind, problem=error.what)
+    except OSError as error:
+        return FoundTable(location, kind, problem=f"{type(error).__name__}: {error.strerror or error}")
+
+
+def _read_delta(storage: Storage) -> FoundTable:
+    location = storage.location
+    log = read_delta_log(location, storage)
+    limit = COMMITS_LOCAL if storage.kind == "local" else COMMITS_REMOTE
+    try:
+        commits = read_history(location, storage, until=log.latest_version, limit=limit)
+    except CannotTell:
+        # What the newest checkpoint of the log remembers stands all the same.
+        commits = log.commits
+    former = {commit.table_id for commit in commits if commit.table_id}
+    return FoundTable(
+        location=location,
+        kind=DELTA,
+        id=log.table_id,
+        ids=frozenset({log.table_id, *former} - {""}),
+        writers=_writers(log, commits),
+        unsigned=tuple(one.version for one in commits if one.operation in _ADDING and not app_ids(one)),
+        whole=bool(commits) and commits[0].version == 0,
+    )
+
+
+def _writers(log: DeltaLog, commits: Sequence[Commit]) -> dict[str, Writer]:
+    """Whom the log remembers, and whom the commits name that it has forgotten."""
+    remembered = log.transactions
+    named = {app_id for commit in commits for app_id in app_ids(commit)} - remembered.keys()
+    found = {name: _writer(name, one.version, one.last_updated, commits) for name, one in remembered.items()}
+    return {**found, **{app_id: _writer(app_id, -1, None, commits) for app_id in sorted(named)}}
+
+
+def _writer(app_id: str, batch: int, time: int | None, commits: Iterable[Commit]) -> Writer:
+    own = [commit for commit in commits if app_id in app_ids(commit)]
+    newest = max((number for commit in own if (number := batch_of(commit, app_id)) is not None), default=batch)
+    modes = {str(commit.parameters.get("outputMode", "")).lower() for commit in own} - {""}
+    return Writer(
+        app_id=app_id,
+        query_id=query_in(app_id),
+        last_batch=max(batch, newest),
+        last_time=time or (own[-1].timestamp if own else None),
+        first=own[0].version if own else None,
+        last=own[-1].version if own else None,
+        operations=frozenset(commit.operation for commit in own),
+        output_modes=frozenset(modes),
+        query=next((commit.mark.query for commit in reversed(own) if commit.mark), ""),
+    )
+
+
+def query_in(app_id: str) -> str:
+    """The query id that an application id is or holds: no other text has those 32 digits by chance."""
+    found = _QUERY_ID.findall(app_id)
+    return found[0] if len(found) == 1 else ""
