@@ -32,6 +32,8 @@ class SinkDeclaration:
               unknown   nobody has said; what the sink's own record shows decides
     shared    whether others write there as well; None: nobody has said
     new       this query has never written there: what it holds is of others
+    bootstrap the brokers of a Kafka sink, which can say what came to its topic and when
+    ledger    the table in which a database keeps (application id, batch), in the rows' own transaction
     step      "" or the suffix that keeps a second write of one batch into the same table apart: the transaction's
               application id is the query id, or "<query id>:<step>"
     """
@@ -46,6 +48,8 @@ class SinkDeclaration:
     shared: bool | None = None
     constant: str = ""
     new: bool = False
+    bootstrap: str = ""
+    ledger: str = ""
 
     def app_id(self, query_id: str) -> str:
         return f"{query_id}:{self.step}" if self.step else query_id
@@ -53,6 +57,8 @@ class SinkDeclaration:
 
 @dataclass(frozen=True)
 class StageDeclaration:
+    """foreign: its owner's code runs it, and not surestart: how it is written is judged by what its sinks show."""
+
     stage: str
     query: str
     checkpoint: str
@@ -61,6 +67,7 @@ class StageDeclaration:
     output_mode: str = "append"
     state: tuple[str, ...] = ()
     confs: tuple[tuple[str, str], ...] = field(default=())
+    foreign: bool = False
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -79,6 +79,11 @@ class Stage:
     state: tuple[str, ...] = ()
     confs: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def ours(self) -> bool:
+        """Whether surestart starts it; of a declared stream its owner's code does."""
+        return True
+
     def declare(self, environment: Environment) -> StageDeclaration:
         return StageDeclaration(
             stage=self.name,

@@ -27,7 +27,7 @@ def make(folder: Path) -> Path:
 def test_checkpoints_are_found_at_any_depth_and_in_tables_and_nothing_else_is_one(tmp_path: Path) -> None:
     for name in ("a", "team/b", "table/_checkpoints/c", "d/e/f/g"):
         make(tmp_path / name)
-    write_commit(tmp_path / "table", 0, create())
+    write_commit(tmp_path / "table", 0, *create())
     (tmp_path / "table/day=1").mkdir()
     (tmp_path / "iceberg/metadata").mkdir(parents=True)
     (tmp_path / "model").mkdir()

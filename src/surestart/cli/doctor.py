@@ -38,11 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from surestart.cli.stage_answers import ask_stages
     from surestart.report.text.stage_table import render_stages, verdict_of_all
+    from surestart.streams.as_pipeline import StreamEnvironment
     from surestart.verdict.inspection import read_line
 
     environment, pipeline, settings = read_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     options = given_options(args)
+    if isinstance(environment, StreamEnvironment) and args.stage == "all" and not (args.bundle or args.progress):
+        from surestart.cli import doctor_all
+
+        return doctor_all.run(args, environment, stages, options)
     diagnoses = ask_stages(environment, stages, spark=args.spark and read_line(args.spark).name, options=options)
     if args.json:
         from surestart.report.json.stages import stages_json
@@ -110,4 +115,5 @@ def given_options(args: argparse.Namespace) -> str:
     parts = [f"--root {word(args.root)}"] if args.root else []
     parts += [f"--set {word(pair)}" for pair in args.set]
     parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
+    parts += [f"--streams {word(args.streams)}"] if getattr(args, "streams", "") else []
     return " ".join(parts)

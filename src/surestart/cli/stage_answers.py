@@ -13,7 +13,7 @@ from surestart.runs.judge_start import judge_stage
 from surestart.stage import Stage
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
-from surestart.words.next_commands import Commands
+from surestart.words.next_commands import commands_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,20 +29,32 @@ def ask_stages(
 ) -> list[Diagnosis]:
     """One diagnosis for each stage. Reads files, and asks the session about what has no path; a history that cannot be
     read is a finding of every stage."""
-    runs: tuple[RunRecord, ...] = ()
-    unread: list[Finding] = []
-    try:
-        runs = read_runs(environment, session)
-    except CannotTell as error:
-        unread = [Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not)]
+    runs, unread = read_history(environment, session)
     return [
-        judge_stage(
-            environment,
-            stage,
-            runs,
-            Commands(stage.name, environment.name, options),
-            session=session,
-            spark=spark,
-        ).with_findings(unread)
-        for stage in stages
+        ask_one(environment, stage, runs, unread, spark=spark, options=options, session=session) for stage in stages
     ]
+
+
+def read_history(
+    environment: Environment, session: SparkSession | None = None
+) -> tuple[tuple[RunRecord, ...], list[Finding]]:
+    """The runs, or what is to be said of every stage because they cannot be read."""
+    try:
+        return read_runs(environment, session), []
+    except CannotTell as error:
+        return (), [Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not)]
+
+
+def ask_one(
+    environment: Environment,
+    stage: Stage,
+    runs: tuple[RunRecord, ...],
+    unread: list[Finding],
+    *,
+    spark: str = "",
+    options: str = "",
+    session: SparkSession | None = None,
+) -> Diagnosis:
+    commands = commands_for(stage.name, environment.name, options, ours=stage.ours)
+    found = judge_stage(environment, stage, runs, commands, session=session, spark=spark)
+    return found.with_findings(unread)

@@ -48,6 +48,10 @@ _TUNABLE = re.compile(
 _PER_BATCH = re.compile(r"(min|max)OffsetsPerTrigger|maxTriggerDelay", re.IGNORECASE)
 
 
+def is_one_topic(name: str) -> bool:
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
 @dataclass(frozen=True)
 class KafkaSource:
     """Reads one topic. starting_offsets counts on a new checkpoint only: "earliest", or {"0": 17, "1": -2} as JSON,
@@ -69,7 +73,7 @@ class KafkaSource:
                 raise _unusable(
                     "bootstrap is not host:port, or several of them with commas", "bootstrap=localhost:9092"
                 )
-        if not _TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
+        if not is_one_topic(self.topic):
             raise _unusable(f"topic {self.topic!r} is not one topic's name", "topic=sensor")
         if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
             raise _unusable(f"max_offsets_per_trigger {self.max_offsets_per_trigger} is below 1", "topic=sensor")

@@ -14,7 +14,7 @@ from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.open_storage import open_storage
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka import KafkaSource, is_one_topic
 from surestart.stage import BatchContext, Pipeline, Source, Stage
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
@@ -95,6 +95,10 @@ class DeclaredStage(Stage):
 
     stream: Stream = field(default_factory=lambda: Stream("stream", "/"))
 
+    @property
+    def ours(self) -> bool:
+        return False
+
     def declare(self, environment: Environment) -> StageDeclaration:
         stream = self.stream
         return StageDeclaration(
@@ -105,6 +109,7 @@ class DeclaredStage(Stage):
             sinks=stream.sinks,
             output_mode=stream.output_mode,
             state=stream.state,
+            foreign=True,
         )
 
 
@@ -144,14 +149,16 @@ def environment_of_streams(project: ProjectFile, name: str = "local") -> StreamE
 def _source_of(stream: Stream) -> Source:
     first = stream.sources[0] if stream.sources else SourceDeclaration("other", "")
     bootstrap = dict(first.options).get("bootstrap", "")
-    if first.kind == "kafka" and bootstrap:
+    # Several topics, and a pattern of topics, are no one topic; they are asked by their declaration.
+    if first.kind == "kafka" and bootstrap and is_one_topic(first.target):
         return DeclaredKafka(bootstrap, first.target, said=first)
     return DeclaredSource(first)
 
 
 def _sources_in(location: str) -> tuple[SourceDeclaration, ...]:
     found = read_checkpoint(location, open_storage(location))
-    return tuple(SourceDeclaration(source.kind, source.id) for source in found.sources)
+    # What it reads stands in no checkpoint in a form that could be asked: only of which kind it is.
+    return tuple(SourceDeclaration(source.kind, "") for source in found.sources)
 
 
 def _not_ours() -> NoReturn:

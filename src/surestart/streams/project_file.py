@@ -35,7 +35,7 @@ FILE_KEYS = ("pipeline", "history", "stream")
 STREAM_KEYS = ("checkpoint", "source", "sink", "output_mode", "state")
 OUTPUT_MODES = ("append", "update", "complete")
 # Said of a sink beside its kind.
-SINK_KEYS = ("shared", "new", "keys", "app_id")
+SINK_KEYS = ("shared", "new", "keys", "app_id", "ledger", "bootstrap")
 _SOURCES_BY_PATH = ("delta", "files", "auto-loader", "iceberg")
 _NO_PATHS = ("kafka", "jdbc", "postgres", "foreach", "console", "memory", "noop", "other", "rate", "kinesis")
 
@@ -153,6 +153,10 @@ class _Reader:
                 sink = replace(sink, keys=tuple(value))
             elif key == "app_id" and isinstance(value, str) and value:
                 sink = say_of(sink, f"app-id={value}")
+            elif key == "ledger" and isinstance(value, str) and value:
+                sink = say_of(sink, f"ledger={value}")
+            elif key == "bootstrap" and kind == "kafka" and isinstance(value, str):
+                sink = replace(sink, bootstrap=read_sink_name(f"kafka://{value}/{target}").bootstrap)
             else:
                 known = ", ".join(SINK_KEYS)
                 raise self.bad(f"sink: {key} = {value!r} says nothing of a sink: {known}", "sink")

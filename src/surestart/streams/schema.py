@@ -71,6 +71,8 @@ def _sink() -> dict[str, Any]:
         "new": {"type": "boolean", "description": "this stream has never written there yet"},
         "keys": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "what a MERGE matches by"},
         "app_id": {"type": "string", "minLength": 1, "description": "the constant txnAppId of its function"},
+        "ledger": {"type": "string", "minLength": 1, "description": "a row for each batch, in the rows' transaction"},
+        "bootstrap": {"type": "string", "minLength": 1, "description": "of a Kafka sink: the brokers that are asked"},
     }
     return {
         "type": "object",

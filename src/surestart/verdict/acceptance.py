@@ -10,6 +10,8 @@
                     B in flight and written under the old id    DUPLICATES
     another id      without a mark of ours: another writer or a former self      acceptance_identity
     no identity     judged by when its commits fell                              acceptance_unsigned
+    a Kafka topic   judged by when its records came                              acceptance_topic
+    no record       what its kind and its owner say                              acceptance_unrecorded
 
 Delta compares with >= (DeltaSink.addBatch, DeltaCommand.hasBeenExecuted); the ledger by primary key.
 """
@@ -33,6 +35,8 @@ from surestart.verdict.acceptance_case import (
 )
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_unknown_identity, knows_former_self, other_writer_since
+from surestart.verdict.acceptance_topic import judge_topic
+from surestart.verdict.acceptance_unrecorded import judge_unrecorded
 from surestart.verdict.acceptance_unsigned import judge_constant, judge_unsigned, way_of_writing
 from surestart.verdict.clock import find_clock_behind
 from surestart.verdict.lost_output import find_lost_output
@@ -42,7 +46,7 @@ from surestart.words.next_commands import Commands
 
 __all__ = ["NextBatch", "SinkAcceptance", "diagnose_acceptance", "is_keyed", "next_batch_of", "settle_suspicions"]
 
-RECOGNISING = ("delta-append", "delta-merge", "delta-builtin", "delta", "postgres", "foreach-batch")
+RECOGNISING = ("delta-append", "delta-merge", "delta-builtin", "delta", "postgres", "foreach-batch", "iceberg")
 # What the checkpoint alone makes one fear. A sink that was asked and takes the next start without harm answers it.
 IDENTITY_LOST = "METADATA_MISSING"
 SUSPICIONS = (IDENTITY_LOST, "REWOUND", "LOGS_DELETED")
@@ -115,8 +119,10 @@ def _judge(case: Case) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, f"the sink could not be read: {case.evidence.problem}", finding)
     if case.evidence.batches is not None or case.evidence.source == FILE_LOG:
         return _judge_by_number(case)
+    if case.evidence.topic is not None:
+        return judge_topic(case, case.evidence.topic)
     if not case.evidence.asked or case.sink.kind not in RECOGNISING:
-        return _judge_unrecorded(case)
+        return judge_unrecorded(case)
     if not case.evidence.exists:
         return _judge_missing(case)
     if case.sink.identity == "constant":
@@ -203,25 +209,6 @@ def _judge_missing(case: Case) -> SinkAcceptance:
         Acceptance.CANNOT_TELL,
         f"is not there, but the checkpoint counts {batches_text(0, case.next.batch - 1)} as written to it",
         finding,
-    )
-
-
-def _judge_unrecorded(case: Case) -> SinkAcceptance:
-    """A sink that keeps no record, or none that this program could read."""
-    batch, sink, commands = case.next.batch, case.sink, case.commands
-    if case.next.replayed:
-        finding = say.unrecognisable_replay(sink, batch, commands)
-        return case.answer(Acceptance.CANNOT_TELL, f"cannot tell whether it holds batch {batch} already", finding)
-    if batch == 0:
-        if sink.new:
-            return case.answer(Acceptance.ACCEPTS, "was never written by this query, as declared")
-        if case.evidence.asked and (not case.evidence.exists or case.evidence.has_rows is False):
-            return case.answer(Acceptance.ACCEPTS, "holds no row yet")
-        finding = say.fresh_cannot_tell(sink, {}, [], case.evidence, commands)
-        return case.answer(Acceptance.CANNOT_TELL, "keeps no record of batches; rows in it may come again", finding)
-    finding = say.not_asked(sink, batch, commands)
-    return case.answer(
-        Acceptance.CANNOT_TELL, f"keeps no record that tells whether {batches_text(0, batch - 1)} is in it", finding
     )
 
 

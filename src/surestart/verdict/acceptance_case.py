@@ -15,6 +15,7 @@ from surestart.words.next_commands import Commands
 
 # Options that let a new checkpoint begin past what an older one has read.
 START_OPTIONS = ("startingversion", "startingtimestamp", "startingoffsets", "startingoffsetsbytimestamp")
+WRITTEN_WITHIN_MS = 5_000
 FROM_THE_BEGINNING = ("earliest", "0")
 
 
@@ -23,8 +24,9 @@ class NextBatch:
     """What the next start runs first. query_id None: a new identity is made. replayed: it was planned before.
     planned_at: when each batch was planned, in ms since 1970. idle: batches that no source gave a row for.
     control: batches that an operation on the checkpoint planned, which bring no row to any sink.
-    committed_at: when the newest commit file was written, where the table's clock is the same one. rewound: the
-    checkpoint shows that later batches have run."""
+    committed_at: when the newest commit file was written, where the table's clock is the same one. committed_by: the
+    same in ms, on any storage, where its files are as old as their batches; None for a copy. rewound: the checkpoint
+    shows that later batches have run. on_this_machine: whoever wrote it had this machine's clock."""
 
     batch: int
     query_id: str | None
@@ -34,6 +36,8 @@ class NextBatch:
     committed_at: float | None = field(default=None, compare=False)
     rewound: bool = field(default=False, compare=False)
     control: frozenset[int] = frozenset()
+    committed_by: int | None = field(default=None, compare=False)
+    on_this_machine: bool = field(default=False, compare=False)
 
     def gap(self, known: int) -> bool:
         """Whether a batch of rows lies between the last one that a sink knows and this one."""
@@ -60,10 +64,21 @@ def next_batch_of(checkpoint: Checkpoint) -> NextBatch:
         committed_at=checkpoint.commits_folder.last_modified if checkpoint.storage == "local" else None,
         rewound=bool(traces_of_later_batches(checkpoint)),
         control=frozenset(checkpoint.control_batches),
+        committed_by=_committed_by(checkpoint),
+        on_this_machine=checkpoint.storage == "local" and checkpoint.checks_crc,
     )
     if checkpoint.latest_committed == planned:
         return replace(known, batch=planned + 1, replayed=False)
     return known
+
+
+def _committed_by(checkpoint: Checkpoint) -> int | None:
+    """Spark writes offsets/N in the second in which it plans batch N: of a copy, no time of a file says anything."""
+    entry, planned = checkpoint.latest_offsets, checkpoint.offsets_folder.last_modified
+    committed = checkpoint.commits_folder.last_modified
+    if not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms or planned is None or committed is None:
+        return None
+    return int(committed * 1000) if abs(planned * 1000 - entry.timestamp_ms) <= WRITTEN_WITHIN_MS else None
 
 
 def _positions(entry: OffsetLogEntry) -> list[tuple[str, str | None]]:
@@ -133,7 +148,7 @@ class Case:
 
 def is_keyed(sink: SinkDeclaration) -> bool:
     """A merge or upsert by key gives the same table when rows come again."""
-    return bool(sink.keys) and sink.kind in ("delta-merge", "postgres", "foreach-batch", "delta")
+    return bool(sink.keys) and sink.kind in ("delta-merge", "postgres", "foreach-batch", "delta", "iceberg")
 
 
 def batches_text(first: int, last: int) -> str:

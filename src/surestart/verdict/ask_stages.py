@@ -17,13 +17,14 @@ from surestart.stage import Stage
 from surestart.typed import typed
 from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage
 from surestart.words.finding import Finding, Severity
-from surestart.words.next_commands import Commands
+from surestart.words.next_commands import commands_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from surestart.facts.delta.unread_commits import Reading
     from surestart.journal.journal import Journal
+    from surestart.sources.kafka import KafkaSource
 
 
 def ask_stage(
@@ -42,7 +43,7 @@ def ask_stage(
     """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, session: what
     reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
-    commands = Commands(stage.name, environment.name, options)
+    commands = commands_for(stage.name, environment.name, options, ours=stage.ours)
     ledgers = read_ledgers(stage, environment)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
@@ -52,13 +53,19 @@ def ask_stage(
         unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
 
     def kafka(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
-        from surestart.sources.kafka import KafkaSource
         from surestart.verdict.ask_kafka import ask_kafka
         from surestart.verdict.source_findings import not_asked
 
-        if not isinstance(stage.source, KafkaSource):
+        topics = kafka_sources(stage, source)
+        if not topics:
             return (not_asked(source, commands),)
-        return ask_kafka(stage.source, source, checkpoint, commands, recorded_topic_id=recorded_topic_id, now=asked_at)
+        return tuple(
+            finding
+            for topic in topics
+            for finding in ask_kafka(
+                topic, source, checkpoint, commands, recorded_topic_id=recorded_topic_id, now=asked_at
+            )
+        )
 
     evidence = read_stage(
         stage.declare(environment),
@@ -78,6 +85,20 @@ def ask_stage(
     )
     begun = (*unread, *_find_begun(environment, stage, journals, options))
     return diagnosis.with_findings(begun) if begun else diagnosis
+
+
+def kafka_sources(stage: Stage, source: SourceDeclaration) -> tuple[KafkaSource, ...]:
+    """Each topic of a declared Kafka source, as what can be asked about it; none where no brokers are known, or where
+    the topics are a pattern."""
+    from surestart.sources.kafka import KafkaSource, is_one_topic
+
+    if isinstance(stage.source, KafkaSource) and stage.source.topic == source.target:
+        return (stage.source,)
+    bootstrap = dict(source.options).get("bootstrap", "")
+    topics = [topic.strip() for topic in source.target.split(",")]
+    if not bootstrap or not all(map(is_one_topic, topics)):
+        return ()
+    return tuple(KafkaSource(bootstrap, topic) for topic in topics)
 
 
 def read_remedies(environment: Environment, session: SparkSession | None = None) -> tuple[Journal, ...]:

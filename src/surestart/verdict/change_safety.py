@@ -7,12 +7,14 @@ Whether a sink that is no longer declared was meant to go or was forgotten, no r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.positions import may_be_called
 from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.words.finding import Finding, Severity
@@ -46,7 +48,8 @@ class Change:
 
 _RATES = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 _STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingversion", "startingtimestamp", "endingoffsets")
-_SAME_KIND = {"auto-loader": "files"}
+# Names of topics, with commas between several; whatever else is declared is a pattern.
+_TOPICS = re.compile(r"[A-Za-z0-9._, -]+")
 _SHUFFLE = "spark.sql.shuffle.partitions"
 _FILE_KINDS = ("parquet",)
 LEFT_OUT = "SINK_LEFT_OUT"
@@ -102,8 +105,7 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
     kinds = {source.id: source.kind for source in checkpoint.sources}
     for index, (written, declared) in enumerate(zip(entry.sources, declaration.sources, strict=False)):
         kind = kinds.get(written.id, written.position.kind)
-        kind = _SAME_KIND.get(kind, kind)
-        if kind in ("kafka", "delta", "files", "rate") and kind != declared.kind:
+        if not may_be_called(kind, declared.kind):
             yield Change(
                 f"kind of source {index}",
                 kind,
@@ -113,7 +115,7 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
                 of_sources=True,
             )
         topics = sorted(getattr(written.position, "partitions", ()))
-        if kind == declared.kind == "kafka" and topics and topics != sorted(declared.target.split(",")):
+        if kind == declared.kind == "kafka" and topics and not _are_read(topics, declared.target):
             yield Change(
                 f"topics of source {index}",
                 ", ".join(topics),
@@ -121,6 +123,20 @@ def _against_checkpoint(declaration: StageDeclaration, checkpoint: Checkpoint) -
                 ChangeClass.UNSAFE,
                 "Changes to subscribed topics are generally not allowed, as the results are unpredictable.",
             )
+
+
+def _are_read(topics: Sequence[str], declared: str) -> bool:
+    """Whether these are the topics that were declared: one, several with commas, a pattern, or nobody has said."""
+    named = sorted(name.strip() for name in declared.split(","))
+    if not declared or topics == named:
+        return True
+    if _TOPICS.fullmatch(declared):
+        return False
+    try:
+        return all(re.fullmatch(declared, topic) for topic in topics)
+    except re.error:
+        # A pattern of Java's that Python does not read.
+        return True
 
 
 def _state(declaration: StageDeclaration, checkpoint: Checkpoint) -> Iterator[Change]:
@@ -202,6 +218,8 @@ def _source(index: int, old: SourceDeclaration, new: SourceDeclaration) -> Itera
     if old.kind != new.kind:
         rule = "Changes in the type of a source are not allowed."
         yield Change(f"kind of source {index}", old.kind, new.kind, ChangeClass.UNSAFE, rule)
+        return
+    if not old.target or not new.target:
         return
     if (old.target, old.path) != (new.target, new.path):
         kind, rule = {

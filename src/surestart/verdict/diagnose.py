@@ -32,14 +32,15 @@ from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, NAMES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
+from surestart.verdict.ask_topic import read_topics
 from surestart.verdict.change_safety import Change, classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.inspection import Inspection
+from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection
 from surestart.verdict.next_start import start_on
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.verdict.sink_audit import audit_sinks
-from surestart.verdict.source_findings import find_file_source
+from surestart.verdict.source_findings import ASKED_BY_SPARK, find_file_source, left_to_spark, not_declared
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 from surestart.words.next_commands import Commands
 
@@ -141,6 +142,7 @@ def diagnose(
         ),
         *_judge_sources(evidence, start, commands, now),
         *audit_sinks(declaration, commands),
+        *(() if declaration.sinks else (_no_sink(declaration, commands),)),
     ]
     findings += find_changes(_without_repeats(changes, findings), commands)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
@@ -180,7 +182,12 @@ def read_stage(
     return Evidence(
         declaration=declaration,
         checkpoint=checkpoint,
-        sinks=read_sinks(declaration.sinks, sinks, count_rows=first, query_id=checkpoint.query_id),
+        sinks=read_sinks(
+            declaration.sinks,
+            read_topics(declaration.sinks, next_batch_of(checkpoint), sinks),
+            count_rows=first,
+            query_id=checkpoint.query_id,
+        ),
         sources=tuple(
             _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, ask_delta, reading)
             for index, source in enumerate(declaration.sources)
@@ -233,7 +240,11 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
     findings: list[Finding] = []
     for index, (source, found) in enumerate(zip(evidence.declaration.sources, evidence.sources, strict=False)):
         span = _span(evidence.checkpoint, index)
-        if isinstance(found, tuple):
+        if not source.target:
+            findings.append(not_declared(source.kind, commands))
+        elif source.kind in ASKED_BY_SPARK:
+            findings.append(left_to_spark(source, commands))
+        elif isinstance(found, tuple):
             findings += found
         elif isinstance(found, DeltaSourceEvidence):
             findings += find_delta_source(source, span, found, commands, now, evidence.reading)
@@ -258,6 +269,8 @@ def _read_source(
     ask_delta: AskDelta | None,
     reading: Reading | None,
 ) -> SourceEvidence:
+    if not source.target or source.kind in ASKED_BY_SPARK:
+        return ()
     if source.kind == "delta":
         begin = (reading or Reading(source.options)).begin
         if source.path:
@@ -271,7 +284,7 @@ def _read_source(
         return ask_kafka(source, checkpoint)
     if source.kind in ("rate", "memory"):
         return ()
-    return FileSourceEvidence(problem=f"a source of kind {source.kind!r} was not asked")
+    return FileSourceEvidence(problem=f"a source of kind {source.kind!r} is not known here and was not asked")
 
 
 def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, ...]:
@@ -290,6 +303,18 @@ def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, .
             commands.doctor(),
             "go back to an older Spark once this one has written a batch.",
         ),
+    )
+
+
+def _no_sink(declaration: StageDeclaration, commands: Commands) -> Finding:
+    return Finding(
+        SINK_NOT_NAMED,
+        Severity.CANNOT_TELL,
+        f"no sink of {declaration.stage} is declared, so nobody asked which batches it holds",
+        "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or duplicates "
+        "the next batch is known only from both.",
+        commands.doctor("once its sink stands in surestart.toml"),
+        "take a whole checkpoint for a safe restart.",
     )
 
 

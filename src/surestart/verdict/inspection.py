@@ -127,10 +127,13 @@ def _ask_sinks(
     # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.facts.evidence.read_sinks import read_sinks
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
+    from surestart.verdict.ask_topic import read_topics
 
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None
+    next_batch = next_batch_of(checkpoint)
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
+    given = read_topics(declared, next_batch, given)
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(
@@ -140,7 +143,7 @@ def _ask_sinks(
         sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
         sinks=tuple(sinks),
     )
-    return diagnose_acceptance(declaration, next_batch_of(checkpoint), evidence, now, commands=commands), evidence
+    return diagnose_acceptance(declaration, next_batch, evidence, now, commands=commands), evidence
 
 
 def _ask_database(sink: SinkDeclaration) -> SinkEvidence:

@@ -16,13 +16,13 @@ from surestart.facts.checkpoint.positions import (
     NumberPosition,
     Position,
     UnknownPosition,
+    may_be_called,
 )
 from surestart.facts.checkpoint.snapshot import Checkpoint, Source
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
 # A files source is Auto Loader on Databricks and Spark's file source elsewhere: the declaration does not say which.
-_SAME = {positions.AUTO_LOADER: positions.FILES, positions.NUMBER: "", positions.UNKNOWN: "", positions.NONE_YET: ""}
 
 
 def find_position_shapes(
@@ -84,8 +84,7 @@ def _compare_declared(
     found = {source.id: source for source in checkpoint.sources}
     for index, (source, wanted) in enumerate(zip(entry.sources, declared, strict=False)):
         kind = found[source.id].kind if source.id in found else source.position.kind
-        kind = _SAME.get(kind, kind)
-        if kind and kind != wanted.kind:
+        if not may_be_called(kind, wanted.kind):
             yield Finding(
                 "SOURCE_KIND_CHANGED",
                 Severity.UNSAFE,

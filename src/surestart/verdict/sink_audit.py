@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from surestart.declaration import SinkDeclaration, StageDeclaration
+from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.typed import in_the_code
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
@@ -26,14 +27,22 @@ RECOGNISED = {
     "delta-append": "each append carries (query id, batch id); Delta drops a pair that it has",
     "delta-merge": "each MERGE carries (query id, batch id); Delta drops a pair that it has",
     "delta-builtin": "Delta's own sink writes (query id, batch id) and drops a pair that it has",
+    "iceberg": "each snapshot keeps (query id, batch id); a streaming write passes over a batch that is not above it",
+    "console": "its rows are printed and kept by nobody",
+    "noop": "its rows are thrown away",
+    "memory": "its rows are gone with the driver",
     "postgres": "the ledger row is in the rows' own transaction; a second one violates its key",
 }
 
 
 def audit_sinks(declaration: StageDeclaration, commands: Commands | None = None) -> tuple[Finding, ...]:
-    """One finding for each sink at which a replay is not harmless, and one INFO for each at which it is."""
+    """One finding for each sink at which a replay is not harmless, and one INFO for each at which it is. Of a stream
+    that others run all are notes: what they have written is not to be refused for its style."""
     commands = commands or Commands(declaration.stage)
     findings = [finding for sink in declaration.sinks for finding in _audit(sink, declaration, commands)]
+    if declaration.foreign:
+        told = (one for one in findings if one.code != _UNKNOWN.code)
+        return tuple(replace(one, severity=Severity.INFO) for one in told)
     return (*findings, *_audit_pairs(declaration.sinks, commands))
 
 
@@ -41,8 +50,12 @@ def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Comma
     findings = []
     if sink.identity == "constant":
         findings.append(_say(_CONSTANT, sink))
-    elif sink.kind == "parquet":
+    elif sink.kind in FILE_SINKS:
         findings.append(_say(_PARQUET, sink))
+    elif sink.kind in ("console", "noop", "memory"):
+        findings.append(_harmless(sink, RECOGNISED[sink.kind], commands))
+    elif sink.keys:
+        findings.append(_harmless(sink, "rows that come again take their own place by key, as declared", commands))
     elif sink.identity == "none" or sink.kind in ("jdbc", "foreach"):
         findings.append(_say(_NO_IDENTITY, sink))
     elif sink.kind in RECOGNISED:
@@ -62,7 +75,7 @@ def _audit_pairs(sinks: Sequence[SinkDeclaration], commands: Commands) -> list[F
     """Delta compares one number per table and application id: a second write of one batch under the same pair is
     taken for a replay of the first."""
     recognising = [
-        sink for sink in sinks if sink.identity != "none" and sink.kind not in ("parquet", "jdbc", "foreach")
+        sink for sink in sinks if sink.identity != "none" and sink.kind not in (*FILE_SINKS, "jdbc", "foreach")
     ]
     counts = Counter((sink.path or sink.target, sink.step) for sink in recognising)
     return [
@@ -118,7 +131,7 @@ _NO_IDENTITY = Finding(
 _PARQUET = Finding(
     "SINK_REPLAY_BY_BATCH_ID_ONLY",
     Severity.ATTENTION,
-    "{target} (parquet) recognises a batch by its number alone, in _spark_metadata of the output folder",
+    "{target} ({kind}) recognises a batch by its number alone, in _spark_metadata of the output folder",
     "A replay is recognised; but so is every batch of a new checkpoint over the same folder (FileStreamSink.addBatch): "
     "its rows are dropped until the ids pass the old ones. Readers that list the folder see files of failed attempts.",
     in_the_code("use surestart.sinks.delta.append.DeltaAppend"),

@@ -55,9 +55,39 @@ def find_file_source(
     return tuple(findings)
 
 
+# What they keep is known to their service alone; Spark's source stops where what it has to read is gone.
+ASKED_BY_SPARK = ("auto-loader", "iceberg", "kinesis", "event-hubs", "rate-micro-batch", "socket")
+
+
 def not_asked(source: SourceDeclaration, commands: Commands) -> Finding:
-    """A source of a class that this program does not know how to ask."""
-    return source_unread(source, f"a source of kind {source.kind!r} and a class of its own was not asked", commands)
+    """A Kafka source whose brokers nobody has named, or of a class that this program does not know how to ask."""
+    named = "bootstrap" in dict(source.options)
+    why = "its topics are a pattern" if named else 'no brokers are named for it, as by bootstrap = "HOST:PORT"'
+    return source_unread(source, f"it was not asked: {why}", commands)
+
+
+def not_declared(kind: str, commands: Commands) -> Finding:
+    unknown = kind in ("unknown", "number", "none yet")
+    return Finding(
+        "SOURCE_NOT_DECLARED",
+        Severity.CANNOT_TELL if unknown else Severity.ATTENTION,
+        f"a source of kind {kind} stands in the checkpoint, and nobody has said what it reads",
+        "Whether it still has what comes next was not asked. Spark stops where a file, a commit or a record that it "
+        "needs is gone; a topic or a table that was made anew under its name it does not always notice.",
+        commands.doctor("once its source stands in surestart.toml"),
+        "take a source that was not asked for one that has everything.",
+    )
+
+
+def left_to_spark(source: SourceDeclaration, commands: Commands) -> Finding:
+    return Finding(
+        "SOURCE_NOT_ASKED",
+        Severity.ATTENTION,
+        f"{source.target} is a source of kind {source.kind}, which only Spark can ask",
+        "Whether it still has what comes next is found out by the start, which stops where it has not.",
+        commands.doctor(),
+        "let the stream stand still for longer than its source keeps what it has.",
+    )
 
 
 def source_unread(source: SourceDeclaration, problem: str, commands: Commands) -> Finding:

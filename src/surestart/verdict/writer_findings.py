@@ -44,6 +44,30 @@ def replay_merged(sink: SinkDeclaration, batch: int, keys: Sequence[str], comman
     )
 
 
+def memory_cannot_resume(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
+    return Finding(
+        "MEMORY_SINK_NOT_RESUMED",
+        Severity.CANNOT_TELL,
+        f"{sink.target} is a sink of kind memory, and the checkpoint would go on with batch {batch}",
+        "In output mode append and update Spark refuses to resume it: its rows went with the driver, and the batches "
+        "before are not made again. In output mode complete it goes on.",
+        commands.doctor("where its output mode is complete, surestart.toml may say so"),
+        "delete offsets/, as Spark's message proposes, from a checkpoint that another sink has shared.",
+    )
+
+
+def ledger_declared(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
+    return Finding(
+        "SINK_LEDGER_DECLARED",
+        Severity.ATTENTION,
+        f"batch {batch} is in flight; {sink.target} is declared to keep a row for each batch in {sink.ledger}, which "
+        "was not asked from here",
+        "Where that row is in the transaction of the rows, the replay is recognised and writes nothing twice.",
+        commands.run(),
+        "call a table a ledger whose row is committed apart from the rows.",
+    )
+
+
 def merge_unclear(sink: SinkDeclaration, batch: int, commits: Sequence[Commit], commands: Commands) -> Finding:
     condition = next((one.parameters.get("predicate", "") for one in commits if one.operation == "MERGE"), "")
     return Finding(

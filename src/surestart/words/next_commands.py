@@ -68,6 +68,24 @@ class Commands:
 
 
 @dataclass(frozen=True)
+class OwnersCommands(Commands):
+    """For a declared stream: surestart judges it, and its owner's code starts it."""
+
+    def plan(self, remedy: str) -> str:
+        return self.doctor(_BY_HAND[remedy])
+
+    def run(self, note: str = "") -> str:
+        return self.doctor(note or _MAY_START)
+
+    def accept(self, *codes: str) -> str:
+        return self.doctor(f"it may be started by whoever has settled {' and '.join(codes)}")
+
+
+def commands_for(stage: str, environment: str, options: str, *, ours: bool) -> Commands:
+    return (Commands if ours else OwnersCommands)(stage, environment, options)
+
+
+@dataclass(frozen=True)
 class ForeignCommands(Commands):
     """For a stream that surestart does not run: no other command knows of its checkpoint, and its owner acts. options:
     the sinks and the Spark line that this call was given, quoted already."""

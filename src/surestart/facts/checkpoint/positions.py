@@ -5,6 +5,11 @@ Delta        {"sourceVersion":1,"reservoirId":"…","reservoirVersion":12,"index
 files        {"logOffset":7}                                   number of the last entry in sources/K
 rate         17                                                seconds since the first start
 Auto Loader  {"seqNum":900,"sourceVersion":1,…}                number of files discovered; the list is in RocksDB
+Iceberg      {"version":1,"snapshot_id":5,"position":2,"scan_all_files":false}
+Kinesis      {"metadata":{"streamName":"s",…},"shardId-000000000000":{"iteratorType":"…","iteratorPosition":"495…"}}
+             {"shards":[{"shard":{"stream":"s","shardId":"shardId-…"},"lastSeqNum":"495…",…}]}      Databricks' own
+Event Hubs   {"hub":{"0":100,"1":42}}                          as Kafka: the checkpoint does not tell them apart
+rate-micro-batch  {"offset":1000,"timestamp":1790000000000}    rows made so far
 """
 
 from __future__ import annotations
@@ -21,6 +26,9 @@ DELTA = "delta"
 FILES = "files"
 RATE = "rate"
 AUTO_LOADER = "auto-loader"
+ICEBERG = "iceberg"
+KINESIS = "kinesis"
+RATE_MICRO_BATCH = "rate-micro-batch"
 NUMBER = "number"
 UNKNOWN = "unknown"
 NONE_YET = "none yet"
@@ -87,6 +95,54 @@ class AutoLoaderPosition:
 
 
 @dataclass(frozen=True)
+class IcebergPosition:
+    """Everything before file `file` of that snapshot is read. whole: the table as it stood there, not what it added."""
+
+    snapshot: int
+    file: int
+    whole: bool
+    kind: str = ICEBERG
+
+    def describe(self) -> str:
+        what = "the whole table as of" if self.whole else "what was added by"
+        return f"{what} snapshot {self.snapshot}, up to file {self.file}" if self.snapshot >= 0 else "nothing yet"
+
+
+@dataclass(frozen=True)
+class KinesisPosition:
+    """shards: shard -> the last sequence number read, or the kind of iterator where none was read yet."""
+
+    stream: str
+    shards: Mapping[str, str]
+    kind: str = KINESIS
+
+    def describe(self) -> str:
+        shown = [f"{_shard(name)} after {_ending(place)}" for name, place in sorted(self.shards.items())[:4]]
+        more = f", … {len(self.shards)} shards" if len(self.shards) > 4 else ""
+        return f"{self.stream or 'stream'} {', '.join(shown) or 'no shard yet'}{more}"
+
+
+def _shard(name: str) -> str:
+    """shardId-000000000003 is number 3 to a person."""
+    number = name.removeprefix("shardId-")
+    return f"shard {int(number)}" if number.isascii() and number.isdigit() else name[:60]
+
+
+def _ending(place: str) -> str:
+    """Sequence numbers have 56 digits, of which the last differ."""
+    return f"…{place[-12:]}" if place.isascii() and place.isdigit() and len(place) > 16 else place[:40]
+
+
+@dataclass(frozen=True)
+class RowsPosition:
+    rows: int
+    kind: str = RATE_MICRO_BATCH
+
+    def describe(self) -> str:
+        return f"{self.rows:,} rows made"
+
+
+@dataclass(frozen=True)
 class NumberPosition:
     """A bare number: the rate source's seconds, a memory source's count, or a file source's entry before Spark 2.2."""
 
@@ -118,8 +174,33 @@ class NoPosition:
 
 
 Position = (
-    KafkaPosition | DeltaPosition | FilesPosition | AutoLoaderPosition | NumberPosition | UnknownPosition | NoPosition
+    KafkaPosition
+    | DeltaPosition
+    | FilesPosition
+    | AutoLoaderPosition
+    | IcebergPosition
+    | KinesisPosition
+    | RowsPosition
+    | NumberPosition
+    | UnknownPosition
+    | NoPosition
 )
+# What stands in a checkpoint -> what a person may rightly call it. Of any other kind nothing is known from here.
+_CALLED = {
+    KAFKA: (KAFKA, "event-hubs"),
+    DELTA: (DELTA,),
+    FILES: (FILES, AUTO_LOADER),
+    AUTO_LOADER: (FILES, AUTO_LOADER),
+    RATE: (RATE,),
+    RATE_MICRO_BATCH: (RATE, RATE_MICRO_BATCH),
+    ICEBERG: (ICEBERG,),
+    KINESIS: (KINESIS,),
+}
+
+
+def may_be_called(found: str, declared: str) -> bool:
+    """Whether a source that left positions of that kind can be the one that was declared."""
+    return declared == "other" or declared in _CALLED.get(found, (declared,))
 
 
 def read_position(text: str | None) -> Position:
@@ -151,6 +232,12 @@ def _from_object(value: dict[str, Any], text: str) -> Position:
         )
     if _are_integers(value, "seqNum"):
         return AutoLoaderPosition(value["seqNum"], {key: item for key, item in value.items() if key != "seqNum"})
+    if _are_integers(value, "snapshot_id", "position"):
+        return IcebergPosition(value["snapshot_id"], value["position"], value.get("scan_all_files") is True)
+    if value.keys() == {"offset", "timestamp"} and _are_integers(value, "offset", "timestamp"):
+        return RowsPosition(value["offset"])
+    if kinesis := _kinesis(value):
+        return kinesis
     partitions: dict[str, dict[int, int]] = {}
     for topic, offsets in value.items():
         if not isinstance(offsets, dict):
@@ -161,6 +248,23 @@ def _from_object(value: dict[str, Any], text: str) -> Position:
             partitions.setdefault(topic, {})[int(partition)] = offset
         partitions.setdefault(topic, {})
     return KafkaPosition(partitions)
+
+
+def _kinesis(value: dict[str, Any]) -> KinesisPosition | None:
+    listed = value.get("shards")
+    if isinstance(listed, list) and listed and all(isinstance(one, dict) for one in listed):
+        named = {str(_field(one, "shard", "shardId")): str(one.get("lastSeqNum") or "its begin") for one in listed}
+        return KinesisPosition(str(_field(listed[0], "shard", "stream")), named)
+    shards = {name: one for name, one in value.items() if name.startswith("shardId-") and isinstance(one, dict)}
+    if not shards or value.keys() - shards.keys() - {"metadata"}:
+        return None
+    places = {name: str(one.get("iteratorPosition") or one.get("iteratorType", "")) for name, one in shards.items()}
+    return KinesisPosition(str(_field(value, "metadata", "streamName")), places)
+
+
+def _field(value: dict[str, Any], name: str, key: str) -> object:
+    inner = value.get(name)
+    return inner.get(key, "") if isinstance(inner, dict) else ""
 
 
 _PARTITION = re.compile(r"[0-9]{1,9}")

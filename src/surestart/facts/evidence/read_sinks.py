@@ -11,6 +11,7 @@ from surestart.facts.delta import Commit, DeltaLog, read_active_files, read_delt
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.taken_out import needs_its_files
 from surestart.facts.evidence.file_sink import FILE_SINKS, read_file_sink, read_output_folder
+from surestart.facts.evidence.iceberg_sink import ICEBERG, is_iceberg, read_iceberg_sink
 from surestart.facts.evidence.sink_evidence import (
     HISTORY,
     LEDGER,
@@ -57,6 +58,10 @@ def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None =
         return sink_without_record()
     if sink.kind in FILE_SINKS:
         return read_file_sink(sink.path or sink.target)
+    if sink.kind == "iceberg" and not sink.path:
+        return sink_unreadable("only its catalog knows where its metadata lies: name its folder instead", ICEBERG)
+    if sink.kind == "iceberg":
+        return read_iceberg_sink(sink.path, query_id)
     if not sink.path:
         return sink_unreadable(
             "its files cannot be opened by name; DESCRIBE HISTORY through a session can tell", HISTORY
@@ -69,15 +74,17 @@ def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None =
         commits, unreached = _read_back(files, log, query_id)
         return replace(evidence_from_log(log, commits, has_rows), unreached=unreached)
     except NoDeltaLog:
-        return _without_delta_log(sink)
+        return _without_delta_log(sink, query_id)
     except SurestartError as problem:
         return sink_unreadable(problem)
 
 
-def _without_delta_log(sink: SinkDeclaration) -> SinkEvidence:
+def _without_delta_log(sink: SinkDeclaration, query_id: str | None) -> SinkEvidence:
     """No Delta table is there. Where nobody said that one has to be, what lies there may be another kind of sink."""
     try:
         found = read_output_folder(open_storage(sink.path))
+        if sink.kind in ("delta", "foreach-batch") and is_iceberg(open_storage(sink.path)):
+            return read_iceberg_sink(sink.path, query_id)
     except FileNotFoundError:
         return sink_missing()
     except OSError as error:

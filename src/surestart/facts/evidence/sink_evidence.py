@@ -4,6 +4,8 @@ Delta log on storage    evidence_from_log        every writer's last batch; comp
 DESCRIBE HISTORY rows   evidence_from_history    a table whose files nobody may open; 30 days unless kept longer
 Postgres ledger rows    evidence_from_ledger     one row per (application id, batch), in the rows' own transaction
 a file sink's own log   file_sink                batches by number alone, whichever query wrote them
+Iceberg's metadata      iceberg_sink             every writer's last batch, as far as its snapshots go back
+Kafka's brokers         TopicRecords             when records came, and where: batches it does not know
 no record to be read    sink_without_record      Spark and the sink keep none, or it is out of reach of this program
 nothing there           sink_missing             the table or the ledger does not exist
 not to be had           sink_unreadable          why; never the same as "nothing there"
@@ -26,6 +28,7 @@ from surestart.facts.delta.remedy_note import find_undos
 LOG = "delta log"
 HISTORY = "table history"
 LEDGER = "ledger"
+TOPIC = "topic"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -51,6 +54,7 @@ class SinkEvidence:
     batches: FileBatches | None = None
     asked: bool = True
     unreached: frozenset[str] = frozenset()
+    topic: TopicRecords | None = None
 
     @property
     def known(self) -> bool:
@@ -194,6 +198,30 @@ def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
 
 def is_query_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class TopicRecords:
+    """since: the time that was asked about, in ms since 1970. new: partition -> (first offset since then, end), of
+    those that have any. newest: when the newest record of all came; None: there is none. one_clock: broker, writers and
+    whoever wrote the checkpoint are this machine."""
+
+    since: int
+    new: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    newest: int | None = None
+    one_clock: bool = False
+
+    @property
+    def count(self) -> int:
+        """At most: offsets of transactions' marks count as well."""
+        return sum(end - first for first, end in self.new.values())
+
+    def describe(self) -> str:
+        shown = ", ".join(
+            f"partition {partition} offsets {first} to {end - 1}"
+            for partition, (first, end) in sorted(self.new.items())[:6]
+        )
+        return shown + (f", … {len(self.new)} partitions" if len(self.new) > 6 else "")
 
 
 @dataclass(frozen=True)

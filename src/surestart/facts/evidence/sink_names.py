@@ -3,11 +3,13 @@
 /path/of/a/table                 a Delta table, written in a way that the table itself has to show
 delta.`/path/of/a/table`         the same, as SQL spells it; parquet.`/out` alike
 KIND:TARGET                      kafka:readings, parquet:/out, foreach-batch:/table, postgres:schema.table
+kafka://HOST:PORT/TOPIC          a topic, and the brokers that are asked about it
 KIND+SAID:TARGET                 what is said of it, several with +
   shared | alone                 others write there as well | only this query does
   new                            this query has never written there
   keys=a,b                       the MERGE matches by these columns and sets its rows, it does not add to them
   app-id=NAME                    the function writes under the constant txnAppId NAME
+  ledger=TABLE                   a row of (query id, batch id) is written there in the rows' own transaction
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from surestart.facts.evidence.file_sink import FILE_SINKS
 
 NO_SINK = "none"
 DELTA_KINDS = ("delta", "delta-append", "delta-merge", "delta-builtin", "foreach-batch")
+# Nothing is kept of what they are sent, or nothing after the driver has gone: there is nothing to lose or to double.
+HARMLESS = ("console", "memory", "noop")
 # Written without a record of batches that this program could read.
-UNRECORDED = ("kafka", "jdbc", "foreach", "console", "memory", "noop", "iceberg", "hudi", "other")
-SINK_KINDS = (*DELTA_KINDS, "postgres", *FILE_SINKS, *UNRECORDED)
+UNRECORDED = ("kafka", "jdbc", "foreach", *HARMLESS, "hudi", "other")
+SINK_KINDS = (*DELTA_KINDS, "iceberg", "postgres", *FILE_SINKS, *UNRECORDED)
 _SCHEMES = (
     "file",
     "dbfs",
@@ -41,7 +45,8 @@ _SCHEMES = (
     "memory",
     "viewfs",
 )
-_IN_SQL = re.compile(rf"(?i)(delta|{'|'.join(FILE_SINKS)})\.`([^`]+)`")
+_IN_SQL = re.compile(rf"(?i)(delta|iceberg|{'|'.join(FILE_SINKS)})\.`([^`]+)`")
+_BROKERS = re.compile(r"[A-Za-z0-9.\-\[\]:]+:[0-9]{1,5}(,[A-Za-z0-9.\-\[\]:]+:[0-9]{1,5})*")
 _DATABASES = ("postgres", "postgresql", "jdbc", "postgresql+psycopg")
 _NEXT = "surestart inspect PATH --sink PATH_OF_THE_TABLE"
 
@@ -62,6 +67,12 @@ def read_sink_name(name: str) -> SinkDeclaration:
         name = f"{in_sql[1].lower()}:{in_sql[2]}"
     head, colon, target = name.partition(":")
     kind, *said = head.split("+")
+    bootstrap = ""
+    if kind == "kafka" and target.startswith("//"):
+        bootstrap, _, target = target[2:].rpartition("/")
+        if not _BROKERS.fullmatch(bootstrap):
+            # Not repeated: a pasted address may have a password in it.
+            raise _unknown("a Kafka sink is kafka:TOPIC, or kafka://HOST:PORT/TOPIC for its brokers to be asked")
     if not colon or any(mark in kind for mark in "/.`") or target.startswith("//") or kind in _SCHEMES:
         return _table("delta", name)
     if kind not in SINK_KINDS:
@@ -69,10 +80,10 @@ def read_sink_name(name: str) -> SinkDeclaration:
     if not target:
         raise _unknown(f"--sink {name} names no target")
     sink = SinkDeclaration(kind=kind, target=target, path=target if kind in FILE_SINKS or "/" in target else "")
-    if kind in DELTA_KINDS:
+    if kind in (*DELTA_KINDS, "iceberg"):
         sink = _table(kind, target)
     elif kind in UNRECORDED:
-        sink = replace(sink, identity="none", path="")
+        sink = replace(sink, identity="none", path="", bootstrap=bootstrap)
     for one in said:
         sink = say_of(sink, one)
     return sink
@@ -87,7 +98,9 @@ def say_of(sink: SinkDeclaration, said: str) -> SinkDeclaration:
         return replace(sink, keys=tuple(key.strip() for key in value.split(",") if key.strip()))
     if word == "app-id" and value:
         return replace(sink, identity="constant", constant=value)
-    raise _unknown(f"{said!r} says nothing of a sink: shared, alone, new, keys=COLUMN,…, app-id=NAME")
+    if word == "ledger" and value:
+        return replace(sink, ledger=value)
+    raise _unknown(f"{said!r} says nothing of a sink: shared, alone, new, keys=COLUMN,…, app-id=NAME, ledger=TABLE")
 
 
 def with_said(name: str, said: Sequence[str]) -> str:

@@ -72,16 +72,34 @@ class KafkaAdmin:
         self, topic: str, partitions: tuple[int, ...], which: str, *, committed: bool = False
     ) -> dict[int, int]:
         """which: earliest or latest. committed: not past the first transaction that is still open."""
+        spec = getattr(self._kafka.admin.OffsetSpec, which)()
+        found = self._list(topic, partitions, spec, f"the {which} offsets of topic {topic!r}", committed)
+        return {partition: told.offset for partition, told in found.items()}
+
+    def first_offsets_since(self, topic: str, partitions: tuple[int, ...], at: int) -> dict[int, int]:
+        """The first record of that time (ms since 1970) or later, -1 where there is none."""
+        spec = self._kafka.admin.OffsetSpec.for_timestamp(at)
+        found = self._list(topic, partitions, spec, f"which records of topic {topic!r} are new")
+        return {partition: told.offset for partition, told in found.items()}
+
+    def newest_times(self, topic: str, partitions: tuple[int, ...]) -> dict[int, int]:
+        """The highest time that a record has, -1 where there is no record."""
+        spec = self._kafka.admin.OffsetSpec.max_timestamp()
+        found = self._list(topic, partitions, spec, f"how new the records of topic {topic!r} are")
+        return {partition: told.timestamp for partition, told in found.items()}
+
+    def _list(
+        self, topic: str, partitions: tuple[int, ...], spec: Any, question: str, committed: bool = False
+    ) -> dict[int, Any]:
         levels = self._kafka.IsolationLevel
         level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
-        spec = getattr(self._kafka.admin.OffsetSpec, which)()
         asked = {self._kafka.TopicPartition(topic, number): spec for number in partitions}
 
-        def ask() -> dict[int, int]:
+        def ask() -> dict[int, Any]:
             futures = self._admin.list_offsets(asked, isolation_level=level, **self._limit)
-            return {place.partition: future.result(self._patience).offset for place, future in futures.items()}
+            return {place.partition: future.result(self._patience) for place, future in futures.items()}
 
-        return self._repeat(f"the {which} offsets of topic {topic!r}", ask)
+        return self._repeat(question, ask)
 
     def describe_configs(self, topic: str) -> dict[str, str]:
         resource = self._kafka.admin.ConfigResource(self._kafka.admin.ResourceType.TOPIC, topic)

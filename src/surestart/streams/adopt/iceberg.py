@@ -4,7 +4,7 @@
     {"table-uuid": …, "snapshots": [{"snapshot-id": 7, "timestamp-ms": …,
         "summary": {"spark.sql.streaming.queryId": …, "spark.sql.streaming.epochId": "41"}}]}
 
-A source's position names the snapshot that it reads (org.apache.iceberg.spark.source.StreamingOffset).
+A source's position names the snapshot that it reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from surestart.facts.delta.actions import integer
 from surestart.facts.storage.storage import FILE, Storage
 from surestart.streams.adopt.found import FoundTable, Writer
 
-SNAPSHOT = re.compile(r'"snapshot_id"\s*:\s*(\d{1,19})\b')
 # A thousand snapshots of a wide table are some MB.
 LIMIT = 64 << 20
 _NAME = re.compile(r"(?:v(\d{1,9})|(\d{1,9})-[0-9a-fA-F-]{8,64})\.metadata\.json")

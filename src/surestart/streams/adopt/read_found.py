@@ -10,7 +10,17 @@ from urllib.parse import unquote
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.checkpoint.file_list import plain_path
 from surestart.facts.checkpoint.find_checkpoints import ICEBERG
-from surestart.facts.checkpoint.positions import DELTA, FILES, KAFKA, RATE, UNKNOWN, DeltaPosition, KafkaPosition
+from surestart.facts.checkpoint.positions import (
+    DELTA,
+    FILES,
+    KAFKA,
+    KINESIS,
+    RATE,
+    DeltaPosition,
+    IcebergPosition,
+    KafkaPosition,
+    KinesisPosition,
+)
 from surestart.facts.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
 from surestart.facts.delta import Commit, DeltaLog, read_delta_log, read_history
 from surestart.facts.delta.listing import NoDeltaLog
@@ -20,7 +30,7 @@ from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
 from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Writer
-from surestart.streams.adopt.iceberg import SNAPSHOT, read_iceberg
+from surestart.streams.adopt.iceberg import read_iceberg
 from surestart.streams.adopt.walk import Places
 
 # The newest commits of a table: where writers took turns is seen in them. On a store each is a request.
@@ -73,8 +83,10 @@ def _found_source(source: Source, storage: Storage) -> FoundSource:
         subject = _folder_of_all(source, storage)
     elif kind == RATE:
         subject = RATE
-    elif kind == UNKNOWN and position is not None and (told := SNAPSHOT.search(getattr(position, "text", ""))):
-        kind, subject = ICEBERG, told[1]
+    elif isinstance(position, IcebergPosition):
+        kind, subject = ICEBERG, str(position.snapshot)
+    elif isinstance(position, KinesisPosition):
+        kind, subject = KINESIS, position.stream
     elif kind == KAFKA and source.folder is not None and source.folder.initial is not None:
         subject = ",".join(sorted(source.folder.initial.partitions))
     return FoundSource(source.id, kind, subject, shown)

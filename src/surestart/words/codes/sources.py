@@ -28,6 +28,8 @@ CODES: tuple[Code, ...] = (
     found("SOURCE_FOLDER_CHANGED", "unsafe", "The files that were read lie under another folder now."),
     found("SOURCE_FILES_GONE", "unsafe", "Files of the batch in flight are gone.", REPLAY),
     found("SOURCE_RETENTION_CLOCK", "attention", "Unread Kafka records expire soon.", RUN),
+    found("SOURCE_NOT_DECLARED", "cannot tell, attention", "Nobody has said what a source of the stream reads."),
+    found("SOURCE_NOT_ASKED", "attention", "A source that only Spark can ask."),
     found("SOURCE_NOT_READ", "cannot tell", "The source could not be asked."),
     found("KAFKA_RECORDS_LOST", "unsafe", "Records were deleted before they were read.", RESET),
     found("KAFKA_TOPIC_REPLACED", "unsafe", "The topic was deleted and made again under its name.", RESET),

@@ -1,0 +1,98 @@
+"""A Kafka topic as a sink: what its brokers say of times against what the checkpoint says. With real brokers and real
+restarts: `make matrix`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from surestart.declaration import StageDeclaration
+from surestart.errors import UsageError
+from surestart.facts.evidence.sink_evidence import TOPIC, SinkEvidence, TopicRecords, sink_unreadable
+from surestart.facts.evidence.sink_names import read_sink_name
+from surestart.verdict.acceptance import diagnose_acceptance
+from surestart.verdict.acceptance_case import NextBatch
+from surestart.words.finding import Acceptance, Verdict, verdict_of
+
+PLANNED, COMMITTED = 1_000_000, 1_002_345
+REST = NextBatch(5, "q", planned_at={4: PLANNED}, committed_by=COMMITTED)
+FLIGHT = NextBatch(5, "q", replayed=True, planned_at={4: PLANNED, 5: 1_010_000}, committed_by=COMMITTED)
+FIRST = NextBatch(0, "q")
+# The newest record came while the newest committed batch ran.
+QUIET = TopicRecords(since=0, newest=1_001_000)
+LATER = TopicRecords(since=COMMITTED, newest=1_020_000, new={0: (40, 50), 2: (7, 8)})
+
+
+def judged(next_batch: NextBatch, records: TopicRecords | None, said: str = "") -> tuple[Acceptance, Verdict, str]:
+    sink = read_sink_name(f"kafka{said}://k1:9092,k2:9092/out")
+    held = SinkEvidence(TOPIC, complete=False, topic=records) if records else sink_unreadable("no answer", TOPIC)
+    stage = StageDeclaration("one", "one", "/ck", (), (sink,))
+    (found,) = diagnose_acceptance(stage, next_batch, {"out": held}, 2_000_000)
+    return found.acceptance, verdict_of(found.findings), " ".join(one.evidence for one in found.findings)
+
+
+def test_at_rest_it_is_safe_where_nothing_came_since() -> None:
+    assert judged(REST, QUIET)[:2] == (Acceptance.ACCEPTS, Verdict.SAFE)
+    assert judged(REST, replace(QUIET, newest=None, one_clock=True))[:2] == (Acceptance.ACCEPTS, Verdict.SAFE)
+
+
+def test_in_flight_it_doubles_what_came_since_and_says_where() -> None:
+    acceptance, verdict, said = judged(FLIGHT, LATER)
+    assert (acceptance, verdict) == (Acceptance.DUPLICATES, Verdict.UNSAFE)
+    assert "up to 11 records" in said
+    assert "partition 0 offsets 40 to 49, partition 2 offsets 7 to 7" in said
+
+
+def test_in_flight_and_not_sent_yet_is_safe() -> None:
+    assert judged(FLIGHT, QUIET)[:2] == (Acceptance.ACCEPTS, Verdict.SAFE)
+
+
+@pytest.mark.parametrize(("said", "verdict"), [("+alone", Verdict.UNSAFE), ("", Verdict.CANNOT_TELL)])
+def test_later_records_at_rest_are_of_batches_that_were_forgotten_or_of_others(said: str, verdict: Verdict) -> None:
+    assert judged(REST, LATER, said)[1] is verdict
+
+
+def test_a_shared_topic_is_left_open() -> None:
+    assert judged(FLIGHT, LATER, "+shared")[:2] == (Acceptance.CANNOT_TELL, Verdict.CANNOT_TELL)
+
+
+@pytest.mark.parametrize(
+    ("next_batch", "records"),
+    [
+        # A clock that is behind makes no batch look unsent: the newest record is older than the batch that sent it.
+        (REST, replace(QUIET, newest=PLANNED - 1)),
+        (FLIGHT, replace(QUIET, newest=PLANNED - 1)),
+        (FLIGHT, replace(QUIET, newest=None)),
+        # A copy's files are younger than its batches.
+        (replace(REST, committed_by=None), QUIET),
+        (replace(FLIGHT, planned_at={}), QUIET),
+        (REST, None),
+        (FLIGHT, None),
+        (FIRST, None),
+    ],
+)
+def test_ignorance_never_reassures(next_batch: NextBatch, records: TopicRecords | None) -> None:
+    assert judged(next_batch, records)[:2] == (Acceptance.CANNOT_TELL, Verdict.CANNOT_TELL)
+
+
+def test_a_first_start_is_safe_over_an_empty_topic_and_doubles_what_is_there() -> None:
+    assert judged(FIRST, replace(QUIET, newest=None))[:2] == (Acceptance.ACCEPTS, Verdict.SAFE)
+    assert judged(FIRST, QUIET, "+alone")[:2] == (Acceptance.DUPLICATES, Verdict.UNSAFE)
+    assert judged(FIRST, QUIET, "+new")[1] is Verdict.SAFE
+    assert judged(FIRST, QUIET)[1] is Verdict.CANNOT_TELL
+
+
+def test_brokers_that_do_not_answer_leave_it_open() -> None:
+    from surestart.verdict.ask_topic import read_topic
+
+    held = read_topic(read_sink_name("kafka://127.0.0.1:1/out"), REST, timeout_seconds=0.5)
+    assert held.problem
+    assert held.topic is None
+
+
+@pytest.mark.parametrize("name", ["kafka://user:secret@k1:9092/out", "kafka:///out", "kafka://k1/out"])
+def test_brokers_are_host_and_port_and_never_repeated(name: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_sink_name(name)
+    assert "secret" not in str(raised.value)
