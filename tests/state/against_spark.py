@@ -21,4 +21,17 @@ def rows_of(checkpoint: Path, read: Mapping[str, Any]) -> list[Any]:
     version = choose_version(found, read["batch"])
     (look,) = choose_stores(operator, read["store"], read["variable"] or None, None, version)
     rows = read_rows(open_storage(str(checkpoint)), found, look, Look())
-    return sorted((canonical([list(row.key), list(row.value), row.partition]) for row in rows), key=json.dumps)
+    plain = [canonical([list(row.key), list(row.value), row.partition]) for row in rows]
+    return sorted(_gathered(plain, read["columns"][1]), key=json.dumps)
+
+
+def _gathered(rows: list[Any], column: str) -> list[Any]:
+    """Spark gives the values of a list, and the entries of a map, in one row."""
+    if column not in ("list_value", "map_value"):
+        return rows
+    found: dict[str, list[Any]] = {}
+    for key, value, partition in rows:
+        own, item = (key, value) if column == "list_value" else (key[0], [key[1], value])
+        found.setdefault(json.dumps([own, partition]), []).append(item)
+    sort = (lambda items: items) if column == "list_value" else (lambda items: sorted(items, key=json.dumps))
+    return [[own, sort(items), partition] for text, items in found.items() for own, partition in [json.loads(text)]]

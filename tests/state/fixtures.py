@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 ARCHIVE = Path(__file__).parent / "checkpoints-4.0.tar.xz"
-# What inspects and restarts beside the state is not read of these.
-LEFT_OUT = ("input", "sources")
 PACKED = [
     *[f"{stream}-hdfs" for stream in ("dedup", "within", "aggregate", "totals", "session", "join", "groups")],
     "dedup-zstd",
+    *[f"{stream}-rocks" for stream in ("within", "session", "transform")],
+    *[f"{stream}-rockslog" for stream in ("dedup", "aggregate", "join", "groups", "transform")],
+    *[f"{stream}-rocksv2" for stream in ("within", "transform")],
 ]
 
 
@@ -39,7 +40,12 @@ def unpack(into: Path) -> None:
 
 
 def reads_of(folder: Path) -> Iterator[dict[str, Any]]:
-    yield from json.loads((folder / "expected.json").read_text(encoding="utf-8"))["reads"]
+    """Spark 4.0 cannot read format 2 itself: the same stream in format 1 left the same rows."""
+    of_format_1 = folder.with_name(folder.name.replace("rocksv2", "rocks"))
+    for read in json.loads((of_format_1 / "expected.json").read_text(encoding="utf-8"))["reads"]:
+        # A time to live counts from when the stream ran.
+        if folder == of_format_1 or read["variable"] != "brief":
+            yield read
 
 
 if __name__ == "__main__":

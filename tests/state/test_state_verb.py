@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def own(checkpoints: Path, tmp_path: Path) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("name", fixtures.PACKED)
+@pytest.mark.parametrize("name", [name for name in fixtures.PACKED if not name.startswith("transform")])
 def test_all_of_it_as_one_object(checkpoints: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(capsys, checkpoints / name / "checkpoint", "--limit", 0)
     newest = max(read["batch"] for read in fixtures.reads_of(checkpoints / name))
@@ -146,3 +148,84 @@ def test_a_hostile_name_is_not_printed_as_it_is(own: Any, capsys: pytest.Capture
 
     assert main(["state", str(path)]) == 0
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_each_variable_of_transform_with_state_is_shown(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = checkpoints / "transform-rockslog" / "checkpoint"
+    found = as_json(capsys, path, "--limit", 0)
+    shown = {store["variable"]: store["shown"] for store in found["stores"]}
+    assert shown == {
+        "$procTimers_keyToTimestamp": 5, "$procTimers_timestampToKey": 5, "$rowCounter_seen": 5, "$ttl_brief": 5,
+        "brief": 5, "by_y": 36, "count": 5, "seen": 48,
+    }  # fmt: skip
+    (store,) = as_json(capsys, path, "--variable", "$procTimers_timestampToKey", "--key", "key.g=3")["stores"]
+    assert [row["key"] for row in store["rows"]] == [{"expiryTimestampMs": 4_000_000_000_003, "key": {"g": 3}}]
+    assert main(["state", str(path), "--variable", "counts"]) == 2
+    assert "no variable counts in operator 0; it has $procTimers" in capsys.readouterr().err
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for place in range(100, len(data) - 200, 40):
+        data[place] ^= 0xFF
+    path.write_bytes(data)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-60])
+
+
+def renamed_inside(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["metadata"] = members["metadata"].replace(b'"localFileName":"0', b'"localFileName":"../../0')
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "damage", "said"),
+    [
+        ("within-rocks", "state/0/0/5.zip", cut, "5.zip is no whole snapshot"),
+        ("within-rocks", "state/0/0/SSTs/*.sst", cut, "bytes of"),
+        ("within-rocks", "state/0/0/SSTs/*.sst", Path.unlink, "is not there"),
+        ("within-rocks", "state/0/0/SSTs/*.sst", flipped, "RocksDB says of its files"),
+        ("within-rocks", "state/0/0/5.zip", renamed_inside, "names a file '../../0"),
+        ("aggregate-rockslog", "state/0/0/5.changelog", cut, "5.changelog is torn"),
+        ("aggregate-rockslog", "state/0/0/5.changelog", Path.unlink, "5.zip or 5.changelog, which version 5 is made"),
+        ("within-rocksv2", "state/0/0/5_*.changelog", cut, "is torn"),
+    ],
+)
+def test_damage_to_rocksdb_is_named(
+    own: Any, name: str, pattern: str, damage: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own(name)
+    for found in sorted(path.glob(pattern)):
+        damage(found)
+
+    assert main(["state", str(path), "--limit", "0", "--partition", "0"]) == 4
+    caught = capsys.readouterr()
+    assert caught.err.startswith("StateNotReadable: ")
+    assert said in caught.err
+
+
+def test_without_the_library_it_says_what_to_install(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find: Any = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "rocksdict" else find(name))
+
+    assert main(["state", str(checkpoints / "within-rocks" / "checkpoint")]) == 4
+    said = capsys.readouterr().err
+    assert "StateReaderNotInstalled: " in said
+    assert "Next: pip install 'surestart[state]'" in said
+
+
+def test_nothing_of_a_rocksdb_store_is_written(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own("transform-rocks")
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+    assert main(["state", str(path), "--limit", "0"]) == 0
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    assert capsys.readouterr().err == ""

@@ -121,9 +121,17 @@ def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: Lacking)
 def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows) -> SurestartError:
     from surestart.errors import CannotTell
     from surestart.facts.checkpoint.torn import UnknownForm
-    from surestart.typed import surestart
+    from surestart.facts.state.rocksdb_rows import NotInstalled
+    from surestart.typed import surestart, typed
 
     what = f"{store.shown:,} rows of {_name(store.look)} were read, then: {inert(store.failure, 400)}"
+    if isinstance(store.failure, NotInstalled):
+        return CannotTell(
+            what,
+            meaning="The rows lie in files of RocksDB, which are read with a library that nothing else needs.",
+            next=typed("pip", "install", "surestart[state]"),
+            code="StateReaderNotInstalled",
+        )
     if isinstance(store.failure, UnknownForm):
         return CannotTell(
             what,

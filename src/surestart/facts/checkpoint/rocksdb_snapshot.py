@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from surestart.facts.checkpoint.log_file import LOG_LIMIT, TORN, VERSION, FormatError, parse_object, split_lines, weight
@@ -23,13 +24,64 @@ from surestart.facts.storage.storage import Storage
 # Notes of some kB, and RocksDB's own log and manifest, which it keeps below this.
 SNAPSHOT_LIMIT = 32 * 1024 * 1024
 FOLDERS = ("SSTs", "logs")
+_LISTS = (("SSTs", "sstFiles"), ("logs", "logFiles"))
 
 
-def read_named_files(storage: Storage, data: bytes, what: str) -> dict[str, int]:
-    """Path below the store -> bytes, of each file that the snapshot names.
+@dataclass(frozen=True)
+class RocksDbNotes:
+    """files: path below the store -> bytes, of each file that holds rows; local_names: what RocksDB calls it. rows: how
+    many there are, None where Spark was told not to count. families: their numbers by their names."""
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    local_names: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
+    families: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_notes(storage: Storage, data: bytes, what: str) -> RocksDbNotes:
+    """What the snapshot says of itself.
 
     FormatError: it is no whole snapshot, or (kind VERSION) one of another writer's form, which may well be whole.
     storage: where its bytes come from, whose budget pays for what they unpack to."""
+    fields = _metadata(storage, data, what)
+    items = [(folder, item) for folder, key in _LISTS for item in _items(fields, key)]
+    names = {"SSTs": "dfsSstFileName", "logs": "dfsLogFileName"}
+    try:
+        files = {f"{folder}/{item[names[folder]]}": int(item["sizeBytes"]) for folder, item in items}
+        local = {
+            f"{folder}/{item[names[folder]]}": str(item.get("localFileName") or item[names[folder]])
+            for folder, item in items
+        }
+        families = {str(name): int(number) for name, number in (fields.get("columnFamilyMapping") or {}).items()}
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise FormatError(TORN, f"metadata in {what} does not name files with their sizes") from error
+    rows = fields.get("numKeys")
+    return RocksDbNotes(files, local, rows if type(rows) is int and 0 <= rows < 2**63 else None, families)
+
+
+def read_named_files(storage: Storage, data: bytes, what: str) -> Mapping[str, int]:
+    """Path below the store -> bytes, of each file that the snapshot names."""
+    return read_notes(storage, data, what).files
+
+
+def lacks(named: Mapping[str, int], present: Mapping[str, int]) -> str:
+    """The first named file that is not there as it was written, in words; "" when all are."""
+    for path, size in named.items():
+        if path not in present:
+            return f"{path}, {size} bytes, is not there"
+        if present[path] != size:
+            return f"{path} has {present[path]} bytes of {size}"
+    return ""
+
+
+def _items(fields: Mapping[str, Any], key: str) -> list[Any]:
+    found = fields.get(key) or []
+    if not isinstance(found, list):
+        raise FormatError(TORN, f"{key} does not name files with their sizes")
+    return found
+
+
+def _metadata(storage: Storage, data: bytes, what: str) -> Mapping[str, Any]:
     import zipfile
     import zlib
 
@@ -51,22 +103,4 @@ def read_named_files(storage: Storage, data: bytes, what: str) -> dict[str, int]
     fields = parse_object(lines[1] if len(lines) > 1 else "", f"metadata in {what}")
     if lines[0].strip() != "v1" or "sstFiles" not in fields:
         raise FormatError(VERSION, f"metadata in {what} is {lines[0][:20]!r}: a form that is not known here")
-    named = _named(fields, "sstFiles", "SSTs", "dfsSstFileName")
-    return {**named, **_named(fields, "logFiles", "logs", "dfsLogFileName")}
-
-
-def lacks(named: Mapping[str, int], present: Mapping[str, int]) -> str:
-    """The first named file that is not there as it was written, in words; "" when all are."""
-    for path, size in named.items():
-        if path not in present:
-            return f"{path}, {size} bytes, is not there"
-        if present[path] != size:
-            return f"{path} has {present[path]} bytes of {size}"
-    return ""
-
-
-def _named(fields: Mapping[str, Any], key: str, folder: str, name: str) -> dict[str, int]:
-    try:
-        return {f"{folder}/{item[name]}": int(item["sizeBytes"]) for item in fields.get(key) or ()}
-    except (TypeError, KeyError, ValueError) as error:
-        raise FormatError(TORN, f"{key} does not name files with their sizes") from error
+    return fields

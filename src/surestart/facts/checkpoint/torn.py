@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from surestart.facts.checkpoint.log_file import TORN, VERSION, FormatError
 
 
@@ -25,3 +28,14 @@ class Lacking(Exception):
     def __init__(self, what: str, given: tuple[str, ...] = ()) -> None:
         super().__init__(what)
         self.given = given
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """What is torn inside, or of an unknown form, is said of that file."""
+    try:
+        yield
+    except Torn as error:
+        raise Torn(f"{path} is torn: {error}") from error
+    except UnknownForm as error:
+        raise UnknownForm(f"{path}: {error}") from error

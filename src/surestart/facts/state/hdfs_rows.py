@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surestart.facts.checkpoint.state_folder import StoreVersions
-from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
+from surestart.facts.checkpoint.torn import Lacking, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
 from surestart.facts.state.records import Record, read_records
 from surestart.facts.storage.storage import Storage
@@ -27,10 +27,12 @@ _ADDED = 200
 
 @dataclass
 class Look:
-    """What a look at rows has met. few: no more than this are wanted; None: all. notes: what a reader has to know."""
+    """What a look at rows has met. few: no more than this are wanted; None: all. between: what stands between the
+    values of a list in RocksDB. notes: what a reader has to know."""
 
     few: int | None = None
     row_checksums: bool = False
+    between: bytes = b","
     notes: list[str] = field(default_factory=list)
     held: int = 0
 
@@ -89,16 +91,9 @@ def _written(found: dict[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _records(storage: Storage, path: str, look: Look) -> Iterator[Record]:
-    try:
-        with storage.open_file(path) as file:
-            for record in read_records(unpacked(file)):
-                yield _without_checksum(record) if look.row_checksums else record
-    except Torn as error:
-        raise Torn(f"{path} is torn: {error}") from error
-    except TooLarge:
-        raise
-    except UnknownForm as error:
-        raise UnknownForm(f"{path}: {error}") from error
+    with naming(path), storage.open_file(path) as file:
+        for record in read_records(unpacked(file)):
+            yield _without_checksum(record) if look.row_checksums else record
 
 
 def _without_checksum(record: Record) -> Record:

@@ -9,17 +9,21 @@ from typing import Any
 
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.facts.checkpoint.state_folder import HDFS, StateOperator, StoreVersions
+from surestart.facts.checkpoint.state_folder import ROCKSDB, StateOperator, StoreVersions
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_schema import StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
 from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
 from surestart.facts.state.hdfs_rows import Look, read_hdfs_rows
+from surestart.facts.state.rocksdb_form import key_decoder, value_decoder, without_checksums
+from surestart.facts.state.rocksdb_rows import open_rocksdb
 from surestart.facts.state.unsafe_row import RowDecoder
 from surestart.facts.storage.storage import Storage
 
 # Of a store without a schema that can be read.
 UNREAD = StoreSchema(Struct(()), Struct(()))
+ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
+MERGE_VERSION = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"
 CHECKSUMS = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 
 
@@ -115,26 +119,59 @@ def _of_partition(
     storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, look: Look
 ) -> Iterator[StateRow]:
     operator, store = wanted.operator, wanted.store
-    versions = operator.stores[partition, store]
     folder = f"state/{operator.id}/{partition}" + ("" if store == DEFAULT_STORE else f"/{store}")
     look.held = 0
     if wanted.version == 0:
         return
     if wanted.schema is UNREAD:
         raise UnknownForm(f"store {store} of operator {operator.id} has no schema that can be read")
-    if checkpoint.state.provider != HDFS:
-        raise UnknownForm(f"{folder}/ is of RocksDB")
+    of_provider = _of_rocksdb if checkpoint.state.provider == ROCKSDB else _of_hdfs
+    try:
+        for key, value in of_provider(storage, checkpoint, wanted, partition, folder, look):
+            yield StateRow(partition, key, value)
+    except Torn as error:
+        if folder in error.detail:
+            raise
+        raise Torn(f"a row of {folder}/ is not of the store's columns: {error}") from error
+
+
+_Pairs = Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]
+
+
+def _of_hdfs(
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: Look
+) -> _Pairs:
+    versions = wanted.operator.stores[partition, wanted.store]
     keys, values = RowDecoder(wanted.schema.key), RowDecoder(wanted.schema.value)
     for key, value in read_hdfs_rows(storage, folder, versions, wanted.version, look):
-        try:
-            yield StateRow(partition, keys.decode(key), values.decode(value[: len(value) // 8 * 8]))
-        except Torn as error:
-            raise Torn(f"a row of {folder}/ is not of the store's columns: {error}") from error
+        # Spark 2.2 wrote four bytes too many behind each value.
+        yield keys.decode(key), values.decode(value[: len(value) // 8 * 8])
+
+
+def _of_rocksdb(
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: Look
+) -> _Pairs:
+    if checkpoint.confs.get(ENCODING, "unsaferow").lower() != "unsaferow":
+        raise UnknownForm(f"{folder}/ has rows in the encoding {checkpoint.confs[ENCODING][:40]}")
+    look.between = b"" if checkpoint.confs.get(MERGE_VERSION, "1") == "2" else b","
+    family, prefix = wanted.schema.family, wanted.operator.notes.prefixes.get(wanted.store, 0)
+    keys, values = key_decoder(wanted.schema, prefix), value_decoder(wanted.schema, len(look.between))
+    opened = open_rocksdb(storage, folder, wanted.version, state_id(checkpoint, wanted, partition), look)
+    with opened.stack:
+        if family not in opened.families and family != DEFAULT_STORE:
+            return
+        front = opened.families.get(family, b"")
+        for key, value in opened.rows(front):
+            bare = without_checksums(value, look.between) if look.row_checksums else value
+            for one in values(bare):
+                yield keys(key[len(front) :]), one
 
 
 def state_id(checkpoint: Checkpoint, wanted: StoreLook, partition: int) -> str:
     """Format 2: the id that the commit gives to the files of this version; "" where it names none."""
     commit = checkpoint.commits.get(wanted.batch)
+    if not checkpoint.state.format_v2:
+        return ""
     ids = commit.state_ids.get(wanted.operator.id, ()) if isinstance(commit, CommitLogEntry) else ()
     names = wanted.operator.store_names
     number = names.index(wanted.store) if wanted.store in names else 0

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -89,6 +90,18 @@ def read_changelog(pieces: Iterator[bytes]) -> Iterator[Record]:
         if version in ("v2", "v4"):
             return _kinds(stream)
     return _plain(stream)
+
+
+def read_lineage(pieces: Iterator[bytes]) -> dict[int, str]:
+    """Version -> id of those since the snapshot, as a changelog of format 2 names them; none of another one."""
+    stream = _Stream(pieces)
+    if stream.peek(4) not in (b"\x00\x02v3", b"\x00\x02v4"):
+        return {}
+    stream.utf()
+    try:
+        return {int(item["version"]): str(item["checkpointUniqueId"]) for item in json.loads(stream.utf())}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Torn(f"it does not name the versions before its own ({str(error)[:60]})") from error
 
 
 def _plain(stream: _Stream) -> Iterator[Record]:

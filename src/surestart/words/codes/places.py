@@ -32,6 +32,7 @@ CODES: tuple[Code, ...] = (
     raised("KafkaNotStarted", "cannot tell", "The local broker did not start.", KAFKA),
     raised("StateFormUnknown", "cannot tell", "A state file is of a form, or of a size, that only Spark reads."),
     raised("StateNotReadable", "cannot tell", "A state file is torn, missing or out of reach."),
+    raised("StateReaderNotInstalled", "cannot tell", "The library that reads RocksDB's files is not installed."),
     raised("StateNotThere", "usage, cannot tell", "The checkpoint has no such operator, store, partition or batch."),
     raised("NoFreePort", "cannot tell", "No free port was found.", KAFKA),
 )
