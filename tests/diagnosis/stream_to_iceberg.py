@@ -105,7 +105,7 @@ def not_written(spark: Any, folder: Folder) -> None:
 
 def call(spark: Any, folder: Folder, procedure: str, arguments: str) -> None:
     warehouse = Path(spark.conf.get("spark.sql.catalog.ice.warehouse"))
-    name = ".".join([*folder.root.relative_to(warehouse).parts, "out"])
+    name = ".".join(f"`{part}`" for part in [*folder.root.relative_to(warehouse).parts, "out"])
     spark.sql(f"CALL ice.system.{procedure}(table => '{name}', {arguments})").collect()
 
 

@@ -39,6 +39,10 @@ ROOT = Path(__file__).parents[2]
         ("DBR 18.0", "4.1"),
         ("18.3", "4.1"),
         ("15.4 LTS", "3.5"),
+        ("databricks runtime 17.3 LTS", "4.0"),
+        ("runtime 14", "3.5"),
+        ("16.x-scala2.12", "3.5"),
+        ("18", "4.1"),
         ("client.1.13", "3.5"),
         ("client.4.9", "4.0"),
         ("client.5.1", "4.1"),
@@ -53,7 +57,7 @@ def test_a_version_of_spark_or_databricks_is_of_one_line(version: str, line: str
 
 @pytest.mark.parametrize(
     "version",
-    ["", "3", "3.10", "3.55", "4.10", "5.0", "3.4.1", "13.3", "19.0", "client.9", "4", "latest", "4.x", "٤.٠", "3.5x"],
+    ["", "3", "3.10", "3.55", "4.10", "5.0", "3.4.1", "13.3", "19.0", "13", "19", "client.9", "4", "latest", "4.x", "٤.٠", "3.5x"],
 )
 def test_a_version_of_no_line_is_unknown(version: str) -> None:
     assert find_line(version) is None

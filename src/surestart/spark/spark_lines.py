@@ -126,16 +126,21 @@ DEFAULT = "4.0"
 # The first version of Databricks Runtime; Spark's own numbers are far below.
 _RUNTIMES_FROM = 10
 _CLIENT = re.compile(r"(?:client|serverless)[.-]?v?([0-9]{1,3})(?:\.[0-9]+)*")
-_NUMBER = re.compile(r"(?:dbr|spark)?[ -]?v?([0-9]{1,3})\.([0-9]{1,3})(?:[.\-_+ ].*)?")
+_NAME = r"(?:databricks[ -]runtime|databricks|runtime|dbr|spark)?[ -]?v?"
+_NUMBER = re.compile(_NAME + r"([0-9]{1,3})\.([0-9]{1,3})(?:[.\-_+ ].*)?")
+# Of a runtime the major number alone says the line.
+_RUNTIME = re.compile(_NAME + r"([1-9][0-9])(?:\.x.*| lts)?")
 
 
 def find_line(version: str) -> SparkLine | None:
-    """The line of a version of Spark (`4.0.5`), of Databricks Runtime (`15.4`, `16.4.x-scala2.12`) or of serverless
+    """The line of a version of Spark (`4.0.5`), of Databricks Runtime (`15.4`, `16.4.x-scala2.12`, `17`) or of serverless
     compute (`client.5.1`, `serverless-5`); None for one that is not known."""
     text = version.strip().lower()
     client = _CLIENT.fullmatch(text)
     if client:
         return next((line for line in LINES if int(client[1]) in line.clients), None)
+    if runtime := _RUNTIME.fullmatch(text):
+        return next((line for line in LINES if int(runtime[1]) in line.runtimes), None)
     number = _NUMBER.fullmatch(text)
     if number is None:
         return None

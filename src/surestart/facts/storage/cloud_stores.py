@@ -2,38 +2,74 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from typing import Any, BinaryIO, cast
 
 from surestart.errors import CannotTell
 from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry
+from surestart.typed import surestart, typed, word
+from surestart.words.inert import inert
 
-_EXTRA = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gcs", "gcs": "gcs", "abfs": "azure", "abfss": "azure"}
+# What opens a scheme: the extra that brings it, and what it installs.
+_S3, _GCS, _AZURE = ("s3", "s3fs"), ("gcs", "gcsfs"), ("azure", "adlfs")
+_BRINGS = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), _S3),
+    **dict.fromkeys(("gs", "gcs"), _GCS),
+    **dict.fromkeys(("abfs", "abfss", "az", "adl"), _AZURE),
+}
+_HADOOP = ("hdfs", "viewfs", "har")
+# The same store under names that fsspec does not know.
+_SPELLED = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "wasbs": "abfss"}
 
 
 def open_url(url: str) -> FsspecStorage:
-    """Raises CannotTell when the filesystem for the scheme is not installed."""
-    scheme = url.partition(":")[0]
-    install = f"pip install 'surestart[{_EXTRA.get(scheme, 's3')}]'"
-    # Hadoop's names for S3 are unknown to fsspec.
-    spelled = "s3" + url[len(scheme) :] if scheme in ("s3a", "s3n") else url
+    """Raises CannotTell when the filesystem for the scheme is not installed, or cannot be opened."""
+    scheme = url.partition(":")[0].lower()
+    spelled = _SPELLED.get(scheme, scheme) + url[len(scheme) :]
+    if scheme in ("wasb", "wasbs"):
+        spelled = spelled.replace(".blob.core.", ".dfs.core.", 1)
     try:
         import fsspec
 
         filesystem, root = fsspec.core.url_to_fs(spelled, use_listings_cache=False)
     except Exception as error:
         # Each filesystem fails to open in its own way: ValueError, OSError for a library that is missing, its SDK's.
-        raise CannotTell(
-            f"no filesystem for {scheme}:// can be opened from here ({type(error).__name__}: {str(error)[:200]})",
-            meaning="The checkpoint was not read; nothing is known of it.",
-            next=install,
-            do_not="take an unread checkpoint for a safe one.",
-            code="StorageNotInstalled",
-        ) from error
+        raise _not_opened(_SPELLED.get(scheme, scheme), url, error) from error
     return FsspecStorage(url, filesystem, str(root).rstrip("/"))
+
+
+def _not_opened(scheme: str, url: str, error: Exception) -> CannotTell:
+    reason = f"{type(error).__name__}: {inert(str(error), 200)}"
+    what = f"no filesystem for {scheme}:// can be opened from here ({reason})"
+    extra, package = _BRINGS.get(scheme, ("", ""))
+    missing = isinstance(error, ImportError) or bool(package and find_spec(package) is None)
+    if missing and package:
+        note = f"what the extra surestart[{extra}] brings"
+        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", package, note=note)
+    elif scheme in _HADOOP:
+        what += ", and no extra of surestart brings Hadoop's own client"
+        note = "where libhdfs and HADOOP_HOME are there; else mount it, or copy the folder with hdfs dfs -get"
+        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", "pyarrow", note=note)
+    elif missing:
+        note = f"and the client that is named above: no extra of surestart opens {scheme}://"
+        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", note=note)
+    elif package:
+        # The client is there: its login or its network is not.
+        command = surestart("inspect", url, note="once the store can be logged in to from here")
+    else:
+        command = surestart("inspect", "--help", note=f"no client for {scheme}:// is known here: mount it, or copy it")
+    return CannotTell(
+        what,
+        meaning="The checkpoint was not read; nothing is known of it.",
+        next=command,
+        do_not="take an unread checkpoint for a safe one.",
+        code="StorageNotInstalled" if missing else "StorageNotReachable",
+    )
 
 
 @dataclass(frozen=True)
