@@ -133,8 +133,8 @@ _RUNTIME = re.compile(_NAME + r"([1-9][0-9])(?:\.x.*| lts)?")
 
 
 def find_line(version: str) -> SparkLine | None:
-    """The line of a version of Spark (`4.0.5`), of Databricks Runtime (`15.4`, `16.4.x-scala2.12`, `17`) or of serverless
-    compute (`client.5.1`, `serverless-5`); None for one that is not known."""
+    """The line of a version of Spark (`4.0.5`), of Databricks Runtime (`15.4`, `16.4.x-scala2.12`, `17`) or of
+    serverless compute (`client.5.1`, `serverless-5`); None for one that is not known."""
     text = version.strip().lower()
     client = _CLIENT.fullmatch(text)
     if client:
