@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from surestart.stage import Source as Source
     from surestart.stage import Stage as Stage
     from surestart.stage import Transform as Transform
+    from surestart.streams.project_file import declare_stream as declare_stream
+    from surestart.streams.stream import Stream as Stream
     from surestart.verdict.diagnose import Diagnosis as Diagnosis
     from surestart.verdict.inspection import Inspection as Inspection
     from surestart.verdict.inspection import inspect_checkpoint as inspect
@@ -121,6 +123,9 @@ _PLACES = {
     "Severity": ("surestart.words.finding", "Severity"),
     "Verdict": ("surestart.words.finding", "Verdict"),
     "Acceptance": ("surestart.words.finding", "Acceptance"),
+    # Streams that somebody else starts
+    "Stream": ("surestart.streams.stream", "Stream"),
+    "declare_stream": ("surestart.streams.project_file", "declare_stream"),
     # Remedies
     "plan": ("surestart.remedies.of_stages", "plan_of_stages"),
     "apply": ("surestart.remedies.of_stages", "apply_to_stages"),
@@ -205,6 +210,7 @@ __all__ = [
     "Stage",
     "StageRun",
     "StoppedHalfway",
+    "Stream",
     "SurestartError",
     "Table",
     "Transform",
@@ -215,6 +221,7 @@ __all__ = [
     "__version__",
     "apply",
     "client_settings",
+    "declare_stream",
     "decode_avro",
     "diagnose",
     "environment_from_settings",

@@ -52,6 +52,11 @@ def serve_the_pages_own_pipeline(page: Path, monkeypatch: pytest.MonkeyPatch, fo
         (folder / f"{named[1]}.py").write_text(code)
         monkeypatch.syspath_prepend(folder)
         monkeypatch.setenv("SURESTART_PIPELINE", named[0].split("=")[1])
+    # Likewise of declared streams.
+    declared = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    if not named and any("[stream." in one for one in declared):
+        (folder / "surestart.toml").write_text("\n".join(declared))
+        monkeypatch.chdir(folder)
 
 
 def wrong_place(command: str) -> list[str]:

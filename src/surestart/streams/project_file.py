@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,24 @@ def parse_project_text(path: Path, text: str) -> ProjectFile:
     except (ValueError, RecursionError) as error:
         raise reader.bad(f"is not TOML: {error}") from error
     return reader.read(found)
+
+
+def declare_stream(
+    name: str,
+    checkpoint: str,
+    *,
+    source: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    sink: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    output_mode: str = "append",
+    state: Sequence[str] = (),
+) -> Stream:
+    """A stream in the words of `surestart.toml`: source={"kafka": "orders"}, sink={"delta": "/t", "shared": True}.
+
+    source, sink: one, or a list of them; left out: the checkpoint tells the sources, and nobody the sinks."""
+    said: dict[str, Any] = {"checkpoint": checkpoint, "output_mode": output_mode, "state": list(state)}
+    for key, value in (("source", source), ("sink", sink)):
+        said[key] = dict(value) if isinstance(value, Mapping) else [dict(one) for one in value]
+    return _Reader(Path("declare_stream"), stream=name).read_stream(said)
 
 
 @dataclass(frozen=True)

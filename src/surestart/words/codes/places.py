@@ -5,7 +5,7 @@ from __future__ import annotations
 from surestart.words.codes.code import DOCTOR, KAFKA, Code, found, raised
 
 _START = "surestart kafka start"
-_ADOPT = "surestart adopt --help"
+_ADOPT = "surestart adopt --schema"
 _ALL = "surestart inspect --help"
 
 CODES: tuple[Code, ...] = (
