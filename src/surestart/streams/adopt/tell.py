@@ -14,7 +14,7 @@ HEADER = """\
 # The streams that surestart judges and guards. `surestart adopt` adds to this file and changes nothing in it.
 # A line with a question mark is what no file shows: say it there, and take the # away. docs/adopt.md has each key.
 """
-_WITH_SUBJECT = ("kafka", "delta", "files", "iceberg", "rate")
+_WITH_SUBJECT = ("kafka", "delta", "files", "iceberg", "rate", "kinesis")
 _OPERATIONS = {frozenset({"MERGE"}): "merge", frozenset({"WRITE"}): "append"}
 
 
