@@ -18,7 +18,7 @@ SRC = ROOT / "src"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # What starts the house from outside: they hand over to the command line.
 DOORS = {"surestart", "surestart.__main__", "surestart.job"}
-# Found by name and not imported: a verb by the command line, a step by its kind, a pipeline by its entry point.
+# Found by name and not imported: a verb by the command line, a step by its kind, a pipeline by surestart.toml.
 BY_NAME = ("surestart.cli.", "surestart.remedies.steps.", "sensor_pipeline.stages")
 INSIDE = {
     "facts": ("storage", "checkpoint", "delta", "state", "kafka", "postgres", "evidence"),

@@ -129,6 +129,8 @@ def _run_facts(bundle: Bundle, target: Target) -> Found:
     for key, job in target.jobs.items():
         for task in job.get("tasks") or []:
             parameters = (task.get("python_wheel_task") or {}).get("parameters") or []
+            if parameters[:1] == ["run"] and not any(one.startswith("--pipeline=") for one in parameters):
+                yield f"{key}.{task['task_key']}", "names no pipeline, and the wheel knows none by itself"
             missing = [fact for fact in RUN_FACTS if fact not in parameters]
             if parameters[:1] == ["run"] and missing:
                 yield f"{key}.{task['task_key']}", f"is not given {', '.join(missing)}"

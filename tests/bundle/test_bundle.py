@@ -131,8 +131,8 @@ def test_the_job_for_remedies_starts_by_hand_and_is_given_what_the_stages_are_gi
     here = environment_from_settings(given["environment"], "sensor", given, environ={})
     for key, job in stage_jobs(target).items():
         own = settings_of(job["tasks"][0], job)
-        # What only a wheel task takes; a notebook has it from the schema.
-        for name in ("job-run-id", "job-run-url", "job-attempt", "log"):
+        # What only a wheel task takes; a notebook has it from the schema, or imports it.
+        for name in ("job-run-id", "job-run-url", "job-attempt", "log", "pipeline"):
             own.pop(name)
         assert own.pop("checkpoint_root") == here.checkpoint_root, key
         assert own.pop("landing", here.landing) == here.landing, key
@@ -152,6 +152,7 @@ PLACE = {
     "job-run-url",
     "job-attempt",
     "log",
+    "pipeline",
 }
 NOTEBOOKS = {
     "sensor_raw_ingest": "01_raw_ingest.ipynb",

@@ -109,6 +109,8 @@ BROKEN = [
         default="12.2.x-scala2.12"), "12.2"),
     ("run-facts", "no attempt", lambda f: parameters(f).remove(
         "--job-attempt={{task.name}}/{{task.execution_count}}"), "job-attempt"),
+    ("run-facts", "no pipeline", lambda f: parameters(f).remove(
+        "--pipeline=sensor_pipeline.stages:PIPELINE"), "pipeline"),
     ("run-facts", "another reference", lambda f: parameters(f, GOLD).__setitem__(
         3, "--job-run-id={{task.run_id}}"), "job.run_id"),
     ("kafka-login", "a secret scope", lambda f: f[MAIN]["targets"]["prod"]["variables"].update(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.kafka import evidence as kafka_evidence
-from surestart.pipelines import load_pipeline
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict.ask_kafka import ask_kafka, read_offsets
 from surestart.verdict.ask_stages import ask_stage
@@ -58,7 +58,7 @@ class OwnKafka:
 
 def test_a_kafka_source_of_ones_own_class_is_not_fine_because_nobody_asked_it(tmp_path: Path) -> None:
     environment = environment_from_settings("local", "sensor", {"root": str(lay_out(tmp_path))}, environ={})
-    (ingest, *_) = load_pipeline("sensor").build_stages({})
+    (ingest, *_) = build_stages({})
 
     found = ask_stage(environment, replace(ingest, source=OwnKafka()), now=NOW)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
-from surestart.pipelines import load_pipeline
 from surestart.report.evidence_bundle import write_bundle
 from surestart.verdict.ask_stages import ask_stage
 from surestart.words.redaction import MARK, redact, secret_values
@@ -241,7 +241,7 @@ def read_archive(path: Path) -> dict[str, str]:
 def test_a_second_bundle_of_the_same_second_does_not_overwrite_the_first(tmp_path: Path) -> None:
     root = lay_out(tmp_path / "root")
     environment = environment_from_settings("local", "sensor", {"root": str(root)}, environ={})
-    stages = load_pipeline("sensor").build_stages({})
+    stages = build_stages({})
     diagnoses = [ask_stage(environment, stage, now=NOW) for stage in stages[:1]]
 
     paths = [write_bundle(tmp_path / "out", environment, diagnoses) for _ in range(3)]

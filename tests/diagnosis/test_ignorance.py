@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.cli.stage_answers import ask_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.facts.delta import CommitMark
@@ -19,7 +20,6 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import ENDED, FINISHED, RunRecord
 from surestart.history.write_runs import NOTE
 from surestart.journal.half_way import refuse_half_way
-from surestart.pipelines import load_pipeline
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_or_accept
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
@@ -216,7 +216,7 @@ def local(root: Path) -> Environment:
 
 
 def doctor(root: Path, name: str) -> Ask:
-    stage = next(one for one in load_pipeline("sensor").build_stages({}) if one.name == name)
+    stage = next(one for one in build_stages({}) if one.name == name)
 
     def ask(answers: Answers) -> Verdict:
         with listening(answers):
@@ -227,7 +227,7 @@ def doctor(root: Path, name: str) -> Ask:
 
 def gate(root: Path, name: str) -> Ask:
     """What open_gate asks before Spark opens anything; the session that it has reads nothing of files with a path."""
-    stage = next(one for one in load_pipeline("sensor").build_stages({}) if one.name == name)
+    stage = next(one for one in build_stages({}) if one.name == name)
     environment = local(root)
     query, folder = f"sensor-{name}", str(checkpoint(root, name))
     record = RunRecord("run-2", environment="local", query=query, stage=name, place=checkpoint_place(folder))

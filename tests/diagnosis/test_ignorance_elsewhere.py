@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
@@ -20,7 +21,6 @@ from surestart.facts.evidence.session_evidence import read_sinks_by_session, rea
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.source_evidence import Span
 from surestart.facts.kafka import evidence as kafka_evidence
-from surestart.pipelines import load_pipeline
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict import ask_kafka, read_ledger
 from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
@@ -248,7 +248,7 @@ def test_no_answer_of_a_database_that_fails_makes_a_sink_safer(ledger: str, monk
 def test_a_clock_that_is_behind_makes_nothing_younger(tmp_path: Path) -> None:
     root = lay_out(tmp_path)
     forgets(root)
-    deserialize = load_pipeline("sensor").build_stages({})[1]
+    deserialize = build_stages({})[1]
 
     def ask(answers: Answers) -> Verdict:
         now = answers.give("clock", "now", lambda: NOW)

@@ -25,8 +25,7 @@ def typed(folder: Path, *blocks: str) -> str:
     done = subprocess.run(
         ["bash", "-e", "-c", "\n".join(blocks)],
         cwd=folder,
-        # As the page exports it, for whatever is typed later.
-        env={**os.environ, "PATH": path, "SURESTART_PIPELINE": "orders:PIPELINE"},
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=False,

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.foundation.project import serve_the_sensor_pipeline
 
 from sensor_pipeline.kafka_simulate import read_topic
 from sensor_pipeline.simulate import read_truth
@@ -26,6 +27,7 @@ def test_the_three_stages_read_the_broker_of_the_folder_and_are_counted_exactly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    serve_the_sensor_pipeline(tmp_path)
     root = tmp_path / "root"
     # Nobody's broker is taken for it.
     assert run(root) == 2

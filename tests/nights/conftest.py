@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.foundation.project import serve_the_sensor_pipeline
 from tests.nights.scene import Scene
 
 
 @pytest.fixture(scope="package")
 def played(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     scene = Scene(spark, tmp_path_factory.mktemp("night") / "here")
+    scene.place.mkdir()
+    serve_the_sensor_pipeline(scene.place)
     for _ in range(3):
         scene.land(200)
         scene.run_all()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.journal.journal import (
     BEGUN,
@@ -19,7 +20,6 @@ from surestart.journal.journal import (
     read_plan_text,
 )
 from surestart.journal.passing import Passing, append_passing
-from surestart.pipelines import load_pipeline
 from surestart.remedies.jobs.state import JobState, StoppedJobs
 from surestart.remedies.plan.plan import Plan, environment_facts
 from surestart.report.html.plan import describe_state
@@ -66,7 +66,7 @@ def test_who_passes_over_what_was_taken_back_is_noted_once_beside_the_entries(
 
 
 def begun(environment: Environment) -> list[Finding]:
-    raw = load_pipeline("sensor").build_stages({})[0]
+    raw = build_stages({})[0]
     said = ask_stage(environment, raw, options=f"--root {environment.root}").findings
     return [finding for finding in said if finding.code.startswith("REMEDY_")]
 

@@ -46,12 +46,12 @@ def test_the_commands_of_a_page_are_accepted(page: Path, monkeypatch: pytest.Mon
 def serve_the_pages_own_pipeline(page: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Where a page has the code of a pipeline, its commands are about that one."""
     text = page.read_text(encoding="utf-8")
-    named = re.search(r"^export SURESTART_PIPELINE=(\w+):\w+$", text, re.MULTILINE)
+    named = re.search(r"""^echo 'pipeline = "((\w+):\w+)"' > surestart.toml$""", text, re.MULTILINE)
     if named:
         (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        (folder / f"{named[1]}.py").write_text(code)
+        (folder / f"{named[2]}.py").write_text(code)
         monkeypatch.syspath_prepend(folder)
-        monkeypatch.setenv("SURESTART_PIPELINE", named[0].split("=")[1])
+        monkeypatch.setenv("SURESTART_PIPELINE", named[1])
     # Likewise of declared streams.
     declared = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     if not named and any("[stream." in one for one in declared):

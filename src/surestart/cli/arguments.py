@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from surestart.cli.pipelines import VARIABLE, load_pipeline
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
-from surestart.pipelines import VARIABLE, load_pipeline
 from surestart.stage import Pipeline, Stage
 from surestart.typed import surestart, word
 
@@ -52,7 +52,7 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, told in SHORT.items():
         parser.add_argument(f"--{name}", action=_Setting, metavar="VALUE", help=f"short for --set {name}=VALUE: {told}")
-    parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+    parser.add_argument("--pipeline", default=None, help="module:attribute (default: as surestart.toml says)")
     parser.add_argument(
         "--streams", default="", metavar="FILE", help="the streams that this file declares (default surestart.toml)"
     )
@@ -144,7 +144,7 @@ def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> 
         raise UsageError(
             f"the pipeline {pipeline.name!r} has {names.count(doubled)} stages of the name {doubled!r}",
             meaning="They would share one checkpoint and overwrite each other's progress. Nothing was started.",
-            next=surestart("status", "--pipeline", pipeline.name, note="once each Stage has a name of its own"),
+            next=surestart("status", note="once each Stage has a name of its own"),
             code="CheckpointPathRefused",
         )
     if wanted == "all":

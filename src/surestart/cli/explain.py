@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
     parser.add_argument("--root", default="", help="the root to name in the command")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
-    parser.add_argument("--pipeline", default=None, help="name or module:attribute (default the installed one)")
+    parser.add_argument("--pipeline", default=None, help="module:attribute (default: as surestart.toml says)")
     parser.add_argument("--codes", action="store_true", help="every code of surestart's own, as docs/codes.md has them")
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
 from surestart.cli.doctor import given_options
+from surestart.cli.pipelines import load_pipeline
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE, SurestartError, UsageError
-from surestart.pipelines import load_pipeline
 from surestart.report.json.json_log import JsonLog
 from surestart.report.text.progress import ProgressLines
 from surestart.report.text.run_table import run_table

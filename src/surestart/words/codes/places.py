@@ -9,6 +9,7 @@ _ADOPT = "surestart adopt --schema"
 _ALL = "surestart inspect --help"
 
 CODES: tuple[Code, ...] = (
+    raised("NoPipelineKnown", "usage", "Neither an option nor surestart.toml says which pipeline is meant.", _ADOPT),
     raised("ProjectFileNotUnderstood", "usage", "surestart.toml says something that is not understood.", _ADOPT),
     raised("ProjectFileClosed", "refused", "surestart.toml is written so that no stream can follow.", _ADOPT),
     raised("ProjectFileMoved", "refused", "surestart.toml was changed while it was added to.", _ADOPT),
