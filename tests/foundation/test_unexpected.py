@@ -45,6 +45,8 @@ COMMANDS = {
     "prune": ("prune",),
     "kafka": ("kafka", "start"),
     "inspect": ("inspect", "."),
+    "state": ("state", "."),
+    "adopt": ("adopt", "--checkpoints", "."),
     "inspect, S3": ("inspect", "s3://bucket/checkpoint"),
     "inspect, Azure": ("inspect", "abfss://c@account.dfs.core.windows.net/checkpoint"),
     "inspect, Google": ("inspect", "gs://bucket/checkpoint"),

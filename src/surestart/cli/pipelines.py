@@ -37,7 +37,8 @@ def load_pipeline(spec: str | None = None, environ: Mapping[str, str] | None = N
         raise UsageError(
             f"no pipeline is known here: {f'{path} names none' if path else f'no {FILE} in {Path.cwd()} or above it'}",
             meaning="surestart serves a pipeline of yours and has none of its own, so nothing was judged or started. "
-            f'{FILE} names it in one line: pipeline = "{EXAMPLE}". A single checkpoint needs none: surestart inspect.',
+            f'{FILE} names it in one line: pipeline = "{EXAMPLE}". Streams that your own code starts are found by '
+            "surestart adopt; a single checkpoint needs neither: surestart inspect.",
             next=surestart("status", "--pipeline", EXAMPLE, note="with the module and the name of your own"),
             do_not="name the pipeline of another project: its stages never ran in these checkpoints.",
             code="NoPipelineKnown",
