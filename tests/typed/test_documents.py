@@ -60,9 +60,9 @@ def serve_the_pages_own_pipeline(page: Path, monkeypatch: pytest.MonkeyPatch, fo
 
 
 def wrong_place(command: str) -> list[str]:
-    """A page names stages of this pipeline; of another one, such as your_package, the reader has them."""
+    """A page names stages of this pipeline; those of another one, and files of streams, the reader has."""
     words = words_of(without_comment(command))[1:]
-    if "--pipeline" in words or "-h" in words or "--help" in words:
+    if {"--pipeline", "--streams", "-h", "--help"} & {*words}:
         return []
     return refused_place(words)
 
