@@ -9,7 +9,8 @@ from checkpoint_maker import add_crcs, compact, make_checkpoint, make_state
 
 from surestart.facts.checkpoint.log_file import EMPTY, STALE_CRC
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.checkpoint.state_folder import HDFS, ROCKSDB, State, StoreVersions
+from surestart.facts.checkpoint.state_folder import State
+from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
 
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 

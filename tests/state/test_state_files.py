@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surestart.facts.checkpoint.state_folder import StoreVersions
+from surestart.facts.checkpoint.store_versions import StoreVersions
 from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
 from surestart.facts.state import hdfs_rows
 from surestart.facts.state.compressed import unpacked

@@ -26,7 +26,7 @@ from surestart.facts.checkpoint.log_file import (
     crc_disagrees,
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_there
-from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_named_files
+from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.checkpoint.state_operator import (
     DEFAULT_STORE,
     STORES,
@@ -36,6 +36,7 @@ from surestart.facts.checkpoint.state_operator import (
     schema_path,
 )
 from surestart.facts.checkpoint.state_schema import StoreSchema, schema_text
+from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 
@@ -46,44 +47,6 @@ LISTINGS_REMOTE = 1_024
 CRC_BYTES = 32 * 1024 * 1024
 # A snapshot's own file is some kB: enough for ten thousand partitions.
 SNAPSHOT_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class StoreVersions:
-    """One store of one partition. full: versions with a snapshot; steps: a delta or changelog; ids: their uuids.
-    broken: snapshots that a start would choose and cannot load, and why."""
-
-    full: frozenset[int] = frozenset()
-    steps: frozenset[int] = frozenset()
-    ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    broken: Mapping[int, str] = field(default_factory=dict)
-    files: int = 0
-    size: int = 0
-
-    @property
-    def latest(self) -> int | None:
-        return max(self.full | self.steps, default=None)
-
-    @property
-    def oldest(self) -> int | None:
-        return min(self.full | self.steps, default=None)
-
-    def missing_for(self, version: int, provider: str) -> str:
-        """What a restart that loads `version` would not find, or ""."""
-        base = max((number for number in self.full if number <= version), default=0)
-        if base in self.broken:
-            # The newest snapshot is the one that is loaded: an older one that is whole does not help.
-            return self.broken[base]
-        if version == 0 or version in self.full:
-            return ""
-        if provider == ROCKSDB and not self.steps:
-            return f"snapshot {version}.zip"
-        gap = next((number for number in range(base + 1, version + 1) if number not in self.steps), None)
-        return "" if gap is None else f"version {gap}"
-
-
-HDFS = "hdfs"
-ROCKSDB = "rocksdb"
 
 
 @dataclass(frozen=True)
@@ -322,15 +285,16 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
         elif name.endswith(".tmp"):
             tally.leftovers.append(f"{folder}/{name}")
     broken: dict[int, str] = {}
+    rows: tuple[int, int] | None = None
     if walk.needed is not None:
         names = {name: length for name, _, length in entries}
         base = max((version for version in full if version <= walk.needed), default=0)
         if walk.crcs:
             _check_crcs(walk, folder, names, base, steps, broken, tally)
         if base and base not in broken:
-            _check_snapshot(walk, folder, names, below, base, broken, tally)
+            rows = _check_snapshot(walk, folder, names, below, base, broken, tally)
     kept = {version: frozenset(found) for version, found in ids.items()}
-    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, files, size)
+    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, files, size, rows)
 
 
 def _check_snapshot(
@@ -341,9 +305,11 @@ def _check_snapshot(
     base: int,
     broken: dict[int, str],
     tally: _Tally,
-) -> None:
+) -> tuple[int, int] | None:
     """The newest RocksDB snapshot that a start would load names its files: all of them have to be there. Of several of
-    one version (format 2: one for each attempt) one that is whole is enough: which of them is loaded is not known."""
+    one version (format 2: one for each attempt) one that is whole is enough: which of them is loaded is not known.
+
+    The version and its number of rows, where it is whole and says it."""
     whys = []
     for name, length in names.items():
         match = _STATE_FILE.fullmatch(name)
@@ -351,19 +317,21 @@ def _check_snapshot(
             continue
         data = walk.snapshot(f"{folder}/{name}", length)
         if data is None:
-            return
+            return None
         try:
-            why = lacks(read_named_files(walk.storage, data, f"{folder}/{name}"), below)
+            notes = read_notes(walk.storage, data, f"{folder}/{name}")
+            why = lacks(notes.files, below)
         except FormatError as error:
             if error.kind == VERSION:
                 raise OSError(error.detail) from error
             why = error.detail
         if not why:
-            return
+            return None if notes.rows is None else (base, notes.rows)
         tally.faults.append(LogFault(f"{folder}/{name}", TORN, why))
         whys.append(f"what snapshot {name} names ({why})")
     if whys:
         broken[base] = whys[0]
+    return None
 
 
 def _check_crcs(

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.facts.checkpoint.state_folder import ROCKSDB, StateOperator, StoreVersions
+from surestart.facts.checkpoint.state_folder import StateOperator
+from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
 
 
 @dataclass(frozen=True)

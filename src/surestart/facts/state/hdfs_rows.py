@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from surestart.facts.checkpoint.state_folder import StoreVersions
+from surestart.facts.checkpoint.store_versions import StoreVersions
 from surestart.facts.checkpoint.torn import Lacking, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
 from surestart.facts.state.records import Record, read_records

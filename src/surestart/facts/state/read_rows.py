@@ -9,10 +9,11 @@ from typing import Any
 
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.facts.checkpoint.state_folder import ROCKSDB, StateOperator, StoreVersions
+from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_schema import StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
+from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
 from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
 from surestart.facts.state.hdfs_rows import Look, read_hdfs_rows
 from surestart.facts.state.rocksdb_form import key_decoder, value_decoder, without_checksums

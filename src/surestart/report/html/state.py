@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from surestart.facts.checkpoint.state_folder import State, StateOperator
+from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
 from surestart.report.html.chart import Bar, bars, figure
 from surestart.report.html.limits import Limits
 from surestart.report.html.markup import Child, Markup, join, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
+from surestart.report.text.state import rows_text, versions_text, watermark_text
 
 _BARS = 200
 
@@ -16,10 +20,12 @@ def state_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
     state = report.inspection.checkpoint.state
     if not state.operators:
         return tag("p", None, "None: the query is stateless, or its state/ is gone.")
-    parts: list[Child] = [tag("p", None, _summary(state))]
+    mark = watermark_text(report.inspection.checkpoint, time.time() * 1000)
+    parts: list[Child] = [tag("p", None, f"{_summary(state)} Watermark: {mark}.")]
     for operator in state.operators[: limits.sources]:
         name = f"Operator {operator.id}" + (f": {operator.name}" if operator.name else "")
-        parts += [tag(f"h{level + 1}", None, name), _operator(operator, f"{prefix}state-{operator.id}-", limits)]
+        parts += [tag(f"h{level + 1}", None, name), _stores(operator, f"{prefix}stores-{operator.id}-", limits)]
+        parts += [_operator(operator, f"{prefix}state-{operator.id}-", limits)]
     if len(state.operators) > limits.sources:
         parts.append(
             tag("p", {"class": "note"}, f"{len(state.operators) - limits.sources} more operators: --json lists them.")
@@ -44,6 +50,35 @@ def _summary(state: State) -> str:
     )
 
 
+def _stores(operator: StateOperator, prefix: str, limits: Limits) -> Markup:
+    rows: list[list[Child]] = [
+        [
+            store.store,
+            rows_text(store),
+            bytes_text(store.size),
+            _spread(store),
+            versions_text(store),
+            store.schema or "not known",
+        ]
+        for store in summarise(operator)
+    ]
+    return table(
+        f"Stores of operator {operator.id}",
+        ["Store", "Rows", "Bytes", "Largest partition", "Versions", "Columns"],
+        rows,
+        table_id=f"{prefix}table",
+        limit=limits.rows,
+        text_limit=limits.text * 4,
+        left_out="stores",
+    )
+
+
+def _spread(store: StoreSummary) -> str:
+    partition, size = store.largest
+    skew = "" if store.skew is None else f", {store.skew:.1f} x the mean"
+    return f"{partition} with {bytes_text(size)}{skew}"
+
+
 def _operator(operator: StateOperator, prefix: str, limits: Limits) -> Markup:
     sizes: dict[int, int] = {}
     for (partition, _), versions in operator.stores.items():
@@ -61,7 +96,7 @@ def _operator(operator: StateOperator, prefix: str, limits: Limits) -> Markup:
         for (partition, store), versions in sorted(operator.stores.items())
     ]
     numbers = table(
-        f"State of operator {operator.id} {operator.schema}".rstrip(),
+        f"State of operator {operator.id} by partition",
         ["Partition", "Files", "Bytes", "Oldest version", "Newest version", "Snapshots"],
         rows,
         table_id=table_id,

@@ -9,6 +9,8 @@ from typing import Any
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import Position
 from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
+from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.report.text.inspection import COMMAND_LIMIT
 from surestart.verdict.inspection import Inspection
 from surestart.words.finding import Finding
@@ -152,6 +154,7 @@ def _state(checkpoint: Checkpoint) -> dict[str, Any]:
         "format_v2": state.format_v2,
         "files": state.files,
         "bytes": state.size,
+        "watermark_ms": watermark_ms(checkpoint),
         "operators": [
             {
                 "id": operator.id,
@@ -166,7 +169,23 @@ def _state(checkpoint: Checkpoint) -> dict[str, Any]:
                 ),
                 "schema": operator.schema,
                 "bytes": operator.size,
+                "by_store": [_store(store) for store in summarise(operator)],
             }
             for operator in state.operators
         ],
+    }
+
+
+def _store(store: StoreSummary) -> dict[str, Any]:
+    return {
+        "store": store.store,
+        "partitions": store.partitions,
+        "rows": store.rows,
+        "rows_at_versions": store.rows_at,
+        "bytes": store.size,
+        "largest_partition": store.largest[0],
+        "largest_partition_bytes": store.largest[1],
+        "loadable_versions": list(store.loadable),
+        "snapshot_version": store.snapshot,
+        "schema": store.schema,
     }

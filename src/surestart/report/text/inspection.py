@@ -6,9 +6,11 @@ Only commands are longer: broken into two lines they would be two commands.
 from __future__ import annotations
 
 import textwrap
+import time
 from collections.abc import Iterator
 
 from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.report.text.state import store_lines, watermark_text
 from surestart.verdict.inspection import Inspection
 from surestart.words.finding import Finding, Severity, Verdict
 from surestart.words.inert import inert
@@ -19,6 +21,8 @@ VALUE_LIMIT = 400
 # A command is never cut: this is more than the longest path and its options.
 COMMAND_LIMIT = 20_000
 FINDINGS_SHOWN = 30
+OPERATORS_SHOWN = 20
+COLUMNS_LIMIT = 3_000
 
 _HEADLINES = {
     Verdict.SAFE: "SAFE: start it",
@@ -75,7 +79,7 @@ def _describe(checkpoint: Checkpoint) -> Iterator[str]:
     yield from _row("batches", _batches(checkpoint))
     for source in checkpoint.sources:
         yield from _row(f"source {inert(source.id, 6)}", _source(source))
-    yield from _row("state", _state(checkpoint))
+    yield from _state(checkpoint)
     yield from _row("written by", _writer(checkpoint))
     if checkpoint.confs:
         partitions = checkpoint.confs.get("spark.sql.shuffle.partitions")
@@ -114,19 +118,20 @@ def _source(source: Source) -> str:
     return f"{source.kind}: {'; '.join(where) or 'no position'}"
 
 
-def _state(checkpoint: Checkpoint) -> str:
+def _state(checkpoint: Checkpoint) -> Iterator[str]:
     state = checkpoint.state
     if not state.operators:
-        return "none: the query is stateless, or its state/ is gone"
-    said = []
-    for operator in state.operators:
-        latest = max((versions.latest or 0 for versions in operator.stores.values()), default=0)
-        name = operator.name or "operator"
-        said.append(
-            f"{name} {operator.id}: {operator.partitions} partitions, version {latest} {operator.schema}".rstrip()
-        )
+        yield from _row("state", "none: the query is stateless, or its state/ is gone")
+        return
     version = ", format v2" if state.format_v2 else ""
-    return f"{state.provider or 'unknown provider'}{version}; {'; '.join(said)}"
+    mark = watermark_text(checkpoint, time.time() * 1000)
+    yield from _row("state", f"{state.provider or 'unknown provider'}{version}; watermark {mark}")
+    for operator in state.operators[:OPERATORS_SHOWN]:
+        yield from _row(f"operator {operator.id}", operator.name or "of no name: written before Spark 4.0")
+        for text in store_lines(operator):
+            yield from _row("", text, COLUMNS_LIMIT)
+    if len(state.operators) > OPERATORS_SHOWN:
+        yield from _row("", f"{len(state.operators) - OPERATORS_SHOWN} more operators: --json lists them")
 
 
 def _writer(checkpoint: Checkpoint) -> str:
@@ -161,8 +166,8 @@ def render_finding(finding: Finding) -> Iterator[str]:
     yield ""
 
 
-def _row(label: str, value: str) -> Iterator[str]:
-    first, *rest = textwrap.wrap(inert(value, VALUE_LIMIT), WIDTH - LABEL) or [""]
+def _row(label: str, value: str, limit: int = VALUE_LIMIT) -> Iterator[str]:
+    first, *rest = textwrap.wrap(inert(value, limit), WIDTH - LABEL) or [""]
     yield f"{label:<{LABEL}}{first}".rstrip()
     for line in rest:
         yield " " * LABEL + line

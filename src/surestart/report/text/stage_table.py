@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from surestart.environment import Environment
 from surestart.report.text.inspection import render_finding
+from surestart.report.text.state import state_in_a_line
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.fleet_row import sink_in_a_word
 from surestart.words.finding import Finding, Severity, Verdict, verdict_of
@@ -49,6 +50,10 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
             f"{inert(sink_in_a_word(diagnosis.inspection), max(WIDTH - name - _STARTS - 19, 12))}"
         ).rstrip()
     yield ""
+    for diagnosis in diagnoses:
+        if state := state_in_a_line(diagnosis.inspection.checkpoint):
+            yield from labelled(f"{diagnosis.stage}:", f"state of {state}", gap=name + 2)
+            yield ""
     yield from _findings(diagnoses)
     worst = worst_finding(diagnoses)
     if worst is None:

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_schema import schema_text
+from surestart.facts.checkpoint.state_summary import StoreSummary, ranges_text, summarise
 from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.facts.state.shown import ShownRows
 from surestart.report.state_values import text_of
 from surestart.words.inert import inert
+from surestart.words.size_text import size_text
 from surestart.words.time_text import span_text, time_text
 
 
@@ -29,6 +32,54 @@ def watermark_text(checkpoint: Checkpoint, now_ms: float) -> str:
     return (
         f"{time_text(mark)}, {span_text(now_ms - mark)} ago" if mark <= now_ms else f"{time_text(mark)}, ahead of now"
     )
+
+
+def state_in_a_line(checkpoint: Checkpoint) -> str:
+    """All of a query's state: operators, rows where the files say them, bytes, watermark; "" where it has none."""
+    state = checkpoint.state
+    if not state.operators:
+        return ""
+    stores = [store for operator in state.operators for store in summarise(operator)]
+    counted = [store.rows for store in stores if store.rows is not None]
+    rows = f"{sum(counted):,} rows, " if len(counted) == len(stores) else ""
+    operators = f"{len(state.operators)} operator{'s' if len(state.operators) != 1 else ''}"
+    mark = watermark_text(checkpoint, time.time() * 1000)
+    return f"{operators} ({state.provider or 'unknown provider'}), {rows}{size_text(state.size)}, watermark {mark}"
+
+
+def store_lines(operator: StateOperator) -> Iterator[str]:
+    """One paragraph for each store: rows, bytes, how they are spread, how far back one can go, columns."""
+    for store in summarise(operator):
+        yield f"{store_text(store)}; {versions_text(store)}"
+        if store.schema:
+            yield store.schema
+
+
+def store_text(store: StoreSummary) -> str:
+    name = "" if store.store == "default" else f"{store.store}: "
+    partitions = f"{store.partitions} partition{'s' if store.partitions != 1 else ''}"
+    spread = ""
+    if store.partitions > 1 and store.skew is not None:
+        spread = (
+            f", most in partition {store.largest[0]} with {size_text(store.largest[1])} ({store.skew:.1f} x the mean)"
+        )
+    return f"{name}{rows_text(store)}, {size_text(store.size)} in {partitions}{spread}"
+
+
+def rows_text(store: StoreSummary) -> str:
+    if store.rows is None or store.rows_at is None:
+        return "rows not counted in the files"
+    first, last = store.rows_at
+    at = f"version {last}" if first == last else f"versions {first} to {last}"
+    return f"{store.rows:,} row{'s' if store.rows != 1 else ''} at {at}"
+
+
+def versions_text(store: StoreSummary) -> str:
+    if not store.loadable:
+        return "no version is there in every partition"
+    batches = ranges_text(tuple(version - 1 for version in store.loadable))
+    snapshot = "no snapshot" if store.snapshot is None else f"newest snapshot {store.snapshot}"
+    return f"versions {ranges_text(store.loadable)} are there, left by batches {batches}; {snapshot}"
 
 
 def _head(checkpoint: Checkpoint, stores: Sequence[ShownRows]) -> Iterator[str]:
