@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from surestart.avro.schemas import SchemaResolver as SchemaResolver
     from surestart.avro.schemas import read_fixed_schema as read_fixed_schema
     from surestart.cli.stage_answers import ask_stages as diagnose
+    from surestart.declaration import SinkDeclaration as SinkDeclaration
     from surestart.environment import Environment as Environment
     from surestart.environment import Table as Table
     from surestart.environment import environment_from_settings as environment_from_settings
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from surestart.facts.delta.active_files import ActiveFile as ActiveFile
     from surestart.facts.delta.active_files import read_active_files as read_active_files
     from surestart.facts.delta.log import read_delta_log as read_delta_log
+    from surestart.facts.evidence.sink_evidence import SinkEvidence as SinkEvidence
+    from surestart.facts.evidence.sink_evidence import evidence_from_ledger as batches_held
     from surestart.facts.kafka.admin import import_client as import_client
     from surestart.facts.kafka.evidence import read_kafka_evidence as read_kafka_evidence
     from surestart.facts.kafka.security import SecretPlace as SecretPlace
@@ -57,9 +60,12 @@ if TYPE_CHECKING:
     from surestart.runs.runner import StageRun as StageRun
     from surestart.runs.runner import run_stage as run_stage
     from surestart.runs.runner import run_stages as run_stages
+    from surestart.sinks.abilities import Holdings as Holdings
     from surestart.sinks.both import Both as Both
     from surestart.sinks.delta.append import DeltaAppend as DeltaAppend
     from surestart.sinks.delta.merge import DeltaMerge as DeltaMerge
+    from surestart.sinks.delta.same_identity import read_identity as read_identity
+    from surestart.sinks.delta.same_identity import same_identity as same_identity
     from surestart.sinks.delta.split import DeltaSplit as DeltaSplit
     from surestart.sinks.postgres.sink import PostgresSink as PostgresSink
     from surestart.sources.delta import DeltaSource as DeltaSource
@@ -108,6 +114,13 @@ _PLACES = {
     "Both": ("surestart.sinks.both", "Both"),
     "DatabaseUrl": ("surestart.facts.postgres.url", "DatabaseUrl"),
     "SecretPlace": ("surestart.facts.kafka.security", "SecretPlace"),
+    # A sink of your own
+    "SinkDeclaration": ("surestart.declaration", "SinkDeclaration"),
+    "SinkEvidence": ("surestart.facts.evidence.sink_evidence", "SinkEvidence"),
+    "Holdings": ("surestart.sinks.abilities", "Holdings"),
+    "batches_held": ("surestart.facts.evidence.sink_evidence", "evidence_from_ledger"),
+    "read_identity": ("surestart.sinks.delta.same_identity", "read_identity"),
+    "same_identity": ("surestart.sinks.delta.same_identity", "same_identity"),
     # Running
     "local_session": ("surestart.spark.session", "local_session"),
     "run_stage": ("surestart.runs.runner", "run_stage"),
@@ -193,6 +206,7 @@ __all__ = [
     "Finding",
     "FixedSchema",
     "FolderResolver",
+    "Holdings",
     "Inspection",
     "KafkaSource",
     "Pipeline",
@@ -206,6 +220,8 @@ __all__ = [
     "SecretPlace",
     "Severity",
     "Sink",
+    "SinkDeclaration",
+    "SinkEvidence",
     "Source",
     "Stage",
     "StageRun",
@@ -220,6 +236,7 @@ __all__ = [
     "Wanted",
     "__version__",
     "apply",
+    "batches_held",
     "client_settings",
     "declare_stream",
     "decode_avro",
@@ -236,12 +253,14 @@ __all__ = [
     "read_delta_log",
     "read_detached",
     "read_fixed_schema",
+    "read_identity",
     "read_kafka_evidence",
     "read_listed_files",
     "read_reach",
     "refused_settings",
     "run_stage",
     "run_stages",
+    "same_identity",
     "try_timestamp",
     "undo",
 ]

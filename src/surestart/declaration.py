@@ -34,6 +34,7 @@ class SinkDeclaration:
     new       this query has never written there: what it holds is of others
     bootstrap the brokers of a Kafka sink, which can say what came to its topic and when
     ledger    the table in which a database keeps (application id, batch), in the rows' own transaction
+    recognises  of a kind of your own: by what it knows a batch that it has, so that a replay is harmless
     step      "" or the suffix that keeps a second write of one batch into the same table apart: the transaction's
               application id is the query id, or "<query id>:<step>"
     """
@@ -50,6 +51,7 @@ class SinkDeclaration:
     new: bool = False
     bootstrap: str = ""
     ledger: str = ""
+    recognises: str = ""
 
     def app_id(self, query_id: str) -> str:
         return f"{query_id}:{self.step}" if self.step else query_id

@@ -4,8 +4,8 @@
     <root>/landing                   where files to ingest arrive
     <checkpoint_root>/<query name>   one fixed path per query, the same at every run
 
-Law 2 of the design: a checkpoint path never contains a date, a run id, user input or another query's path. A path that
-changes at every run never resumes; a path that two queries share corrupts both.
+A checkpoint path never contains a date, a run id, user input or another query's path. A path that changes at every run
+never resumes; a path that two queries share corrupts both.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.environment import Environment
@@ -49,6 +49,7 @@ class Source(Protocol):
     def declare(self, environment: Environment) -> SourceDeclaration: ...
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Where a stage writes to: each batch once, however often Spark brings it."""
 

@@ -14,6 +14,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.declaration import SinkDeclaration, SourceDeclaration
+from surestart.environment import Environment
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
 from surestart.facts.delta import CommitMark
@@ -22,7 +23,7 @@ from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.source_evidence import Span
 from surestart.facts.kafka import evidence as kafka_evidence
 from surestart.sources.kafka import KafkaSource
-from surestart.verdict import ask_kafka, read_ledger
+from surestart.verdict import ask_kafka
 from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
 from surestart.verdict.ask_stages import ask_stage
 from surestart.verdict.delta_source_findings import find_delta_source
@@ -239,7 +240,10 @@ def test_no_answer_of_a_database_that_fails_makes_a_sink_safer(ledger: str, monk
         monkeypatch.setattr("surestart.facts.postgres.connection.open_connection", connected)
         from surestart.sinks.postgres.sink import PostgresSink
 
-        return verdict(LEDGER, batch, read_ledger.read_postgres_sink(PostgresSink(target="public.gold")))
+        evidence = PostgresSink(target="public.gold").read_evidence(
+            Environment("local", "sensor", "/nowhere/checkpoints", root="/nowhere")
+        )
+        return verdict(LEDGER, batch, evidence)
 
     assert ask(Answers()) is expected
     assert find_broken(ask, None)[1] == []

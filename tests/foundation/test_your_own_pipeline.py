@@ -18,9 +18,13 @@ LANDED, RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 
 
 def typed(folder: Path, *blocks: str) -> str:
-    """What a shell prints that is given these blocks."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (folder / "orders.py").write_text(code)
+    return typed_from(PAGE, folder, "orders", "PIPELINE", *blocks)
+
+
+def typed_from(page: str, folder: Path, module: str, name: str, *blocks: str) -> str:
+    """What a shell prints that is given these blocks, beside the page's module."""
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (folder / f"{module}.py").write_text(code)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", "\n".join(blocks)],

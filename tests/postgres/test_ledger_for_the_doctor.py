@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from surestart.declaration import SinkDeclaration
+from surestart.environment import Environment
 from surestart.facts.postgres.ledger import create_ledger
 from surestart.facts.postgres.url import DatabaseUrl
+from surestart.sinks.abilities import read_own_evidence
 from surestart.sinks.both import Both
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
-from surestart.verdict.read_ledger import read_postgres_sink, read_postgres_sinks
 from surestart.words.finding import Acceptance
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY, QUERY_ID, stage
 
@@ -18,6 +19,7 @@ from .conftest import VARIABLE
 from .database import EVENTS, Database
 
 SINK = PostgresSink(DatabaseUrl(variable=VARIABLE), "events")
+PLACE = Environment("local", "sensor", "/nowhere/checkpoints", root="/nowhere")
 
 
 def note(database: Database, query_id: str, batch: int, second: int, query: str = QUERY, step: str = "") -> None:
@@ -38,7 +40,7 @@ def ledger(database: Database) -> Database:
 
 def ask(batch: int, *, replayed: bool = False, query_id: str | None = QUERY_ID) -> SinkAcceptance:
     sink = SinkDeclaration("postgres", "events")
-    evidence = {"events": read_postgres_sink(SINK)}
+    evidence = {"events": SINK.read_evidence(PLACE)}
     (answer,) = diagnose_acceptance(stage(sink), NextBatch(batch, query_id, replayed), evidence, NOW)
     return answer
 
@@ -86,11 +88,11 @@ def test_rows_of_another_query_and_another_step_do_not_count(ledger: Database) -
 
 
 def test_a_missing_target_and_a_missing_ledger_are_told_apart(database: Database) -> None:
-    assert not read_postgres_sink(SINK).exists
+    assert not SINK.read_evidence(PLACE).exists
 
     database.execute(EVENTS)
 
-    evidence = read_postgres_sink(SINK)
+    evidence = SINK.read_evidence(PLACE)
     assert (evidence.exists, evidence.has_rows, dict(evidence.transactions)) == (True, False, {})
 
 
@@ -117,5 +119,4 @@ def test_reading_changes_nothing_in_the_database(ledger: Database) -> None:
 
 
 def test_both_sinks_of_a_pair_are_found(ledger: Database) -> None:
-    assert set(read_postgres_sinks(Both(SINK, SINK))) == {"events"}
-    assert read_postgres_sinks(object()) == {}
+    assert set(read_own_evidence(Both(SINK, SINK), PLACE)) == {"events"}

@@ -35,7 +35,7 @@ class StepKind:
 
 _NOTHING = "nothing"
 # An undo goes backwards, but for the ranks: Delta tables are first, because only they can turn out to be past help;
-# then databases, whose removed rows are kept until somebody prunes them; how the stages go on is last, because it
+# then databases and other sinks, whose removed rows are kept; how the stages go on is last, because it
 # follows from what the tables are by then.
 STEP_KINDS = {
     "jobs": StepKind("writes down how the jobs are set", _NOTHING, undo_rank=None, is_of_jobs=True),
@@ -51,6 +51,9 @@ STEP_KINDS = {
         "puts the removed ones back",
         undo_rank=1,
         removes_rows=True,
+    ),
+    "sink": StepKind(
+        "has a sink of your own take out what it holds", "has it put that back", undo_rank=1, removes_rows=True
     ),
     "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte"),
     "start": StepKind("says how each stage begins", "says how it goes on", undo_rank=3),

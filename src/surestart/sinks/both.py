@@ -39,6 +39,10 @@ class Both:
     first: BatchSink
     second: BatchSink
 
+    @property
+    def parts(self) -> tuple[Sink, ...]:
+        return self.first, self.second
+
     def prepare(self, spark: SparkSession, environment: Environment) -> None:
         self.first.prepare(spark, environment)
         self.second.prepare(spark, environment)

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from surestart.declaration import SinkDeclaration, StageDeclaration
-from surestart.facts.evidence.file_sink import FILE_LOG
+from surestart.facts.evidence.file_sink import FILE_LOG, FILE_SINKS
 from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.evidence.sink_names import UNRECORDED
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict.acceptance_case import (
     Case,
@@ -46,7 +47,6 @@ from surestart.words.next_commands import Commands
 
 __all__ = ["NextBatch", "SinkAcceptance", "diagnose_acceptance", "is_keyed", "next_batch_of", "settle_suspicions"]
 
-RECOGNISING = ("delta-append", "delta-merge", "delta-builtin", "delta", "postgres", "foreach-batch", "iceberg")
 # What the checkpoint alone makes one fear. A sink that was asked and takes the next start without harm answers it.
 IDENTITY_LOST = "METADATA_MISSING"
 SUSPICIONS = (IDENTITY_LOST, "REWOUND", "LOGS_DELETED")
@@ -121,7 +121,7 @@ def _judge(case: Case) -> SinkAcceptance:
         return _judge_by_number(case)
     if case.evidence.topic is not None:
         return judge_topic(case, case.evidence.topic)
-    if not case.evidence.asked or case.sink.kind not in RECOGNISING:
+    if not case.evidence.asked or case.sink.kind in (*FILE_SINKS, *UNRECORDED):
         return judge_unrecorded(case)
     if not case.evidence.exists:
         return _judge_missing(case)

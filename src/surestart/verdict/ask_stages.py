@@ -12,6 +12,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.sinks.abilities import read_own_evidence
 from surestart.spark.spark_lines import DEFAULT, installed_version
 from surestart.stage import Stage
 from surestart.typed import typed
@@ -44,7 +45,7 @@ def ask_stage(
     reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = commands_for(stage.name, environment.name, options, ours=stage.ours)
-    ledgers = read_ledgers(stage, environment)
+    own = read_own_evidence(stage.sink, environment)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
     try:
@@ -69,7 +70,7 @@ def ask_stage(
 
     evidence = read_stage(
         stage.declare(environment),
-        sinks={**ledgers, **(sinks or {})},
+        sinks={**own, **(sinks or {})},
         ask_delta=ask_delta,
         ask_kafka=kafka,
         history=history,
@@ -165,12 +166,3 @@ def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Jou
     from surestart.journal.reading import next_reading
 
     return next_reading(environment, stage, journals)
-
-
-def read_ledgers(stage: Stage, environment: Environment) -> dict[str, SinkEvidence]:
-    """What the databases of a stage's Postgres sinks say, by target."""
-    if not any(sink.kind == "postgres" for sink in stage.sink.declare(environment)):
-        return {}
-    from surestart.verdict.read_ledger import read_postgres_sinks
-
-    return read_postgres_sinks(stage.sink)

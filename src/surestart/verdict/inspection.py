@@ -148,10 +148,10 @@ def _ask_sinks(
 
 def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
     """The ledger behind $SURESTART_POSTGRES_URL."""
-    from surestart.sinks.postgres.sink import PostgresSink
-    from surestart.verdict.read_ledger import read_postgres_sink
+    from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl
+    from surestart.sinks.postgres.ledger_evidence import read_ledger_evidence
 
-    return read_postgres_sink(PostgresSink(target=sink.target))
+    return read_ledger_evidence(DatabaseUrl(variable=DEFAULT_VARIABLE), sink.target)
 
 
 def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:

@@ -60,6 +60,8 @@ def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Comma
         findings.append(_say(_NO_IDENTITY, sink))
     elif sink.kind in RECOGNISED:
         findings.append(_harmless(sink, RECOGNISED[sink.kind], commands))
+    elif sink.recognises and sink.identity == "query-id":
+        findings.append(_harmless(sink, sink.recognises, commands))
     elif sink.kind == "foreach-batch":
         findings.append(
             _harmless(sink, "the function is declared to write (query id, batch id) with every batch", commands)

@@ -22,7 +22,7 @@ from surestart.facts.evidence.sink_evidence import (
     sink_unreadable,
     sink_without_record,
 )
-from surestart.facts.evidence.sink_names import UNRECORDED
+from surestart.facts.evidence.sink_names import SINK_KINDS, UNRECORDED
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 
@@ -54,7 +54,8 @@ def read_sinks(
 def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None = None) -> SinkEvidence:
     if sink.kind == "postgres":
         return sink_unreadable("its ledger is in a database that was not connected to", LEDGER)
-    if sink.kind in UNRECORDED:
+    if sink.kind in UNRECORDED or sink.kind not in SINK_KINDS:
+        # A kind that nobody here knows: what lies in its folder, or does not, says nothing of its batches.
         return sink_without_record()
     if sink.kind in FILE_SINKS:
         return read_file_sink(sink.path or sink.target)

@@ -39,6 +39,7 @@ from surestart.remedies.plan.running import Running, Stopping
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept
 from surestart.remedies.steps.retire import check_retired
+from surestart.remedies.steps.sink import check_removed
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -184,6 +185,8 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
             check_version(run, step)
         if step.kind == "database" and step.id in run.journal.done:
             check_kept(run, step)
+        if step.kind == "sink" and step.id in run.journal.done:
+            check_removed(run, step)
     refuse_unstartable(run)
     # It reads those versions.
     refuse_undo_loss(run, accept_loss)

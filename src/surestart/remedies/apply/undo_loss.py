@@ -24,6 +24,7 @@ from surestart.remedies.plan.running import Running
 from surestart.remedies.plan.same_topic import recorded_topic
 from surestart.remedies.steps.clear import version_before
 from surestart.remedies.steps.database import find_undo_loss
+from surestart.remedies.steps.sink import find_sink_undo_loss
 from surestart.spark.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
     topic = _refuse_other_topic(run, link)
     links = [one for one in run.chain.below(link.name) if one.name in run.plan.touched]
     arrivals = {one.name: _arrived_since(run, one, before) for one in links}
-    in_databases = any(one.kind == "database" and one.id in run.journal.done for one in run.plan.steps)
-    if not in_databases and all(arrived is None for arrived in arrivals.values()):
+    elsewhere = any(one.kind in ("database", "sink") and one.id in run.journal.done for one in run.plan.steps)
+    if not elsewhere and all(arrived is None for arrived in arrivals.values()):
         return
     found = reaching(run.spark, run.environment, links, topic)
     losses = []
@@ -50,7 +51,8 @@ def refuse_undo_loss(run: Running, accept_loss: int | None) -> None:
         arrived = arrivals[one.name]
         missing = None if arrived is None else _not_again(run, found, one, before, arrived)
         losses += [] if missing is None else [summarize(found, one, missing)]
-        losses.append(find_undo_loss(run, found, one, partial(_not_again, run, found, one, before)))
+        lost = partial(_not_again, run, found, one, before)
+        losses += [find_undo_loss(run, found, one, lost), find_sink_undo_loss(run, found, one, lost)]
     loss = together(losses)
     if loss.rows and loss.rows != accept_loss:
         raise Refused(

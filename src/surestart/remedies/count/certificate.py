@@ -31,7 +31,15 @@ from surestart.facts.delta.pinned import (
     reading_errors,
 )
 from surestart.remedies.count.count_databases import count_databases
-from surestart.remedies.count.count_positions import as_found, count_positions, count_source, undecided
+from surestart.remedies.count.count_own_sinks import count_own_sinks
+from surestart.remedies.count.count_positions import (
+    Present,
+    as_found,
+    count_positions,
+    count_source,
+    present,
+    undecided,
+)
 from surestart.remedies.count.counts import KEYS, Counts, Gap, StageCount
 from surestart.remedies.count.newest_rows import FoundKeys, Newest, count_newest
 from surestart.remedies.count.position_blocks import Sides
@@ -151,21 +159,31 @@ def _count_link(
     ask_source: bool,
 ) -> list[StageCount]:
     link, reach = snapshot.link, snapshot.reach
-    rows = [pinned for output, pinned in snapshot.outputs if output.role != NEWEST]
+    rows = [present(spark, pinned) for output, pinned in snapshot.outputs if output.role != NEWEST]
     keyed = [(output, pinned) for output, pinned in snapshot.outputs if output.role == NEWEST]
     if link.input is None:
         counts = [count_source(spark, environment, link, reach, rows, ask_source)] if rows else []
         why = "a keyed table is counted against the table that feeds it, and this one is fed by no table"
         untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
-        return [*counts, *untold, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])]
+
+        def count_given(outputs: Sequence[Present]) -> StageCount:
+            return count_source(spark, environment, link, reach, outputs, ask_source)
+
+        databases = count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])
+        return [*counts, *untold, *databases, *count_own_sinks(spark, link, reach, count_given)]
     given = tables[link.input.label]
     reached = _told_to_start_later(link) or reach_in_table(reach, given.table_id, given.version or 0)
+
+    def count_rows(outputs: Sequence[Present]) -> StageCount:
+        return _known(reached, lambda known: _count_table(spark, link, given, known, outputs))
+
     counts = []
     if rows:
-        counts.append(_known(reached, lambda known: _count_table(spark, link, given, known, rows)))
+        counts.append(count_rows(rows))
     for output, pinned in keyed:
         counts.append(_known(reached, partial(_count_keys, spark, link, given, output, pinned)))
-    return [*counts, *count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs], given)]
+    databases = count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs], given)
+    return [*counts, *databases, *count_own_sinks(spark, link, reach, count_rows)]
 
 
 def _told_to_start_later(link: Link) -> TableReach | None:
@@ -191,10 +209,10 @@ def _reached(spark: SparkSession, given: Pinned, reached: TableReach) -> DataFra
 
 
 def _count_table(
-    spark: SparkSession, link: Link, given: Pinned, reached: TableReach, outputs: Sequence[Pinned]
+    spark: SparkSession, link: Link, given: Pinned, reached: TableReach, outputs: Sequence[Present]
 ) -> StageCount:
     sides = Sides(
-        outputs=tuple(read_positions(spark, pinned) for pinned in outputs),
+        outputs=tuple(one.positions for one in outputs),
         input=read_positions(spark, given),
         reached=_reached(spark, given, reached),
         all_reached=reached.how == EVERYTHING,

@@ -54,7 +54,7 @@ def _count(
         kind=DATABASE,
         input=mirrored.label if mirrored else "",
         outputs={f"PostgreSQL {sink.target} ({sink.url.label})": None},
-        counts=_undecided(found.counts) if moved else found.counts,
+        counts=undecided_difference(found.counts) if moved else found.counts,
         gaps=() if moved else gaps,
         gaps_complete=complete or moved,
         examples=found.examples,
@@ -100,6 +100,6 @@ def count_against(sink: PostgresSink, rows: DataFrame) -> FoundRows:
         return FoundRows(Counts(), problem=error.what)
 
 
-def _undecided(counts: Counts) -> Counts:
+def undecided_difference(counts: Counts) -> Counts:
     differing = counts.lost + counts.wrong + counts.from_nowhere
     return replace(counts, lost=0, wrong=0, from_nowhere=0, undecided=differing)

@@ -11,7 +11,7 @@ Which missing positions are lost and which are pending, by the kind of input:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
@@ -35,6 +35,19 @@ if TYPE_CHECKING:
 Judge = Callable[[Found], Found]
 
 
+@dataclass(frozen=True)
+class Present:
+    """An output as it is counted. version: of a Delta table. positions: of each of its rows."""
+
+    label: str
+    version: int | None
+    positions: DataFrame
+
+
+def present(spark: SparkSession, pinned: Pinned) -> Present:
+    return Present(pinned.label, pinned.version, read_positions(spark, pinned))
+
+
 def as_found(found: Found) -> Found:
     return found
 
@@ -43,7 +56,7 @@ def count_positions(
     spark: SparkSession,
     stage: str,
     given: str,
-    outputs: Sequence[Pinned],
+    outputs: Sequence[Present],
     sides: Sides,
     *,
     judge: Judge = as_found,
@@ -57,7 +70,7 @@ def count_positions(
         stage=stage,
         kind=POSITIONS,
         input=given,
-        outputs={pinned.label: pinned.version for pinned in outputs},
+        outputs={one.label: one.version for one in outputs},
         counts=found.totals,
         compared=sides.input is not None,
         places=tuple(sorted(found.places, key=lambda place: not place.counts.faults)[:KEPT_PLACES]),
@@ -86,21 +99,20 @@ def count_source(
     environment: Environment,
     link: Link,
     reach: Reach,
-    outputs: Sequence[Pinned],
+    outputs: Sequence[Present],
     ask_source: bool,
 ) -> StageCount:
     """The first stage's output against what Kafka or the landing folder has now."""
     source = link.stage.source
     given = source.declare(environment).target
-    present = tuple(read_positions(spark, pinned) for pinned in outputs)
-    alone = Sides(present)
+    alone = Sides(tuple(one.positions for one in outputs))
     unreadable: tuple[type[Exception], ...] = (SurestartError, *reading_errors())
     if not ask_source:
         return count_positions(spark, link.name, given, outputs, alone)
     try:
         if isinstance(source, KafkaSource):
-            return _count_kafka(spark, environment, link, source, reach, outputs, present)
-        return _count_files(spark, environment, link, source, reach, outputs, present)
+            return _count_kafka(spark, environment, link, source, reach, outputs)
+        return _count_files(spark, environment, link, source, reach, outputs)
     except unreadable as error:
         # When it is the output that cannot be read, the count of the output alone fails as well, and says so.
         why = error.what if isinstance(error, SurestartError) else f"{given} cannot be read: {first_line(error)}"
@@ -113,10 +125,10 @@ def _count_kafka(
     link: Link,
     source: KafkaSource,
     reach: Reach,
-    outputs: Sequence[Pinned],
-    present: tuple[DataFrame, ...],
+    outputs: Sequence[Present],
 ) -> StageCount:
     evidence = source.read_evidence()
+    present = tuple(one.positions for one in outputs)
     sides = Sides(present, source.read_batch(spark, environment, evidence), limits=_limits(source, reach, evidence))
     judge = undecided if reach.problem else as_found
     compacted = "compact" in evidence.cleanup_policy
@@ -165,10 +177,10 @@ def _count_files(
     link: Link,
     source: Source,
     reach: Reach,
-    outputs: Sequence[Pinned],
-    present: tuple[DataFrame, ...],
+    outputs: Sequence[Present],
 ) -> StageCount:
     landed = source.read_batch(spark, environment)
+    present = tuple(one.positions for one in outputs)
 
     def judge(found: Found) -> Found:
         return _judge_files(found, reach)

@@ -50,6 +50,10 @@ def _losses(found: Reaching, link: Link, kept: DataFrame | None) -> Iterator[Los
         columns = read_columns(found.spark, output.table)
         if columns is not None and not set(POSITION) <= columns.keys():
             yield _without_positions(found, link, output)
+    for own in link.own_sinks:
+        there = own.read_positions(found.spark)
+        if there is not None:
+            yield count_lost(found, link, there, own.label)
     if link.databases:
         from surestart.remedies.loss.database_loss import find_database_loss
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -28,8 +29,8 @@ from surestart.remedies.plan.chain import Chain, read_chain
 from surestart.remedies.plan.claiming import claimed
 from surestart.remedies.plan.move_aside import move_verified, retired_folder
 from surestart.remedies.plan.running import Running
+from surestart.sinks.abilities import WritesDatabases, parts_of
 from surestart.sinks.both import BatchSink, Both
-from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Sink, Stage
 
@@ -75,6 +76,13 @@ def read_beside(environment: Environment, chain: Chain, stage: str, digest: str)
     """The stage and those below it, as they are filled beside under this digest."""
     links = chain.below(stage)
     for link in links:
+        for own_sink in link.own_sinks:
+            raise UsageError(
+                f"{link.query} writes to {own_sink.label}, which is not a Delta table",
+                meaning="Only Delta tables can be filled beside. Nothing was changed.",
+                next=plan_command(environment, "reset", stage) + "  # clears in place",
+                code="BesideNotOffered",
+            )
         for sink in link.databases:
             if link.mirror_of(sink) is not None:
                 continue
@@ -148,10 +156,7 @@ def _alone(stage: Stage) -> Stage:
 
 
 def _delta_of(sink: Sink) -> Sink:
-    if not isinstance(sink, Both):
-        return sink
+    parts = parts_of(sink)
     # What a Both is made of are sinks whose work on one batch can be called, and so are its parts.
-    first, second = (cast("BatchSink", _delta_of(part)) for part in (sink.first, sink.second))
-    if isinstance(first, PostgresSink) or isinstance(second, PostgresSink):
-        return second if isinstance(first, PostgresSink) else first
-    return Both(first, second)
+    tables = [cast("BatchSink", part) for part in parts if not isinstance(part, WritesDatabases)]
+    return sink if len(tables) in (0, len(parts)) else reduce(Both, tables)

@@ -10,43 +10,57 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.journal.next_command import named
-from surestart.sinks.both import Both
-from surestart.sinks.delta.append import DeltaAppend
-from surestart.sinks.delta.merge import DeltaMerge
-from surestart.sinks.delta.split import DeltaSplit
+from surestart.sinks.abilities import (
+    EVERY_ROW,
+    GOOD,
+    NEWEST,
+    QUARANTINE,
+    Clearable,
+    Output,
+    WritesDatabases,
+    WritesTables,
+    parts_of,
+)
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
-from surestart.stage import Stage
+from surestart.stage import Sink, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 POSITION = ("source", "partition", "offset")
-EVERY_ROW, GOOD, QUARANTINE, NEWEST = "every-row", "good", "quarantine", "newest"
+__all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
 
 
 @dataclass(frozen=True)
-class Output:
-    """A Delta table that a stage writes. role: each input row is in it once (every-row), or in exactly one of a pair
-    (good, quarantine), or the newest of its keys by `order` is (newest). partition_by: of a keyed one."""
+class OwnSink:
+    """A sink that clears by itself what it holds, and how it is called: its kind and its target."""
 
-    table: Table
-    role: str
-    keys: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    partition_by: tuple[str, ...] = ()
+    environment: Environment
+    target: str
+    label: str
+    sink: Clearable
+
+    def read_positions(self, spark: SparkSession, removed: str = "") -> DataFrame | None:
+        return self.sink.read_positions(spark, self.environment, removed)
 
 
 @dataclass(frozen=True)
 class Link:
-    """upstream: the stage whose table is read, "" for the first. input: that table."""
+    """outputs, databases, own_sinks: what it writes to. upstream: the stage whose table is read, "" for the first.
+    input: that table."""
 
     stage: Stage
     query: str
     checkpoint: str
     outputs: tuple[Output, ...]
     databases: tuple[PostgresSink, ...] = ()
+    own_sinks: tuple[OwnSink, ...] = ()
     upstream: str = ""
     input: Table | None = None
 
@@ -56,6 +70,8 @@ class Link:
 
     @property
     def keyed(self) -> bool:
+        if self.own_sinks:
+            return False
         if not self.outputs:
             return all(sink.mode == "upsert" for sink in self.databases)
         return all(output.role == NEWEST for output in self.outputs)
@@ -93,7 +109,7 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     links: list[Link] = []
     writers: dict[str, str] = {}
     for stage in stages:
-        outputs, databases = _outputs(environment, stage.name, stage.sink)
+        outputs, databases, own_sinks = _what_it_writes(environment, stage)
         table = environment.table(stage.source.table) if isinstance(stage.source, DeltaSource) else None
         links.append(
             Link(
@@ -102,6 +118,7 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
                 checkpoint=environment.checkpoint(stage.name),
                 outputs=outputs,
                 databases=databases,
+                own_sinks=own_sinks,
                 upstream=writers.get(table.label, "") if table else "",
                 input=table,
             )
@@ -110,22 +127,30 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     return Chain(tuple(links))
 
 
-def _outputs(environment: Environment, stage: str, sink: object) -> tuple[tuple[Output, ...], tuple[PostgresSink, ...]]:
-    if isinstance(sink, DeltaAppend):
-        return (Output(environment.table(sink.table), EVERY_ROW),), ()
-    if isinstance(sink, DeltaSplit):
-        good, bad = environment.table(sink.good), environment.table(sink.quarantine)
-        return (Output(good, GOOD), Output(bad, QUARANTINE)), ()
-    if isinstance(sink, DeltaMerge):
-        return (Output(environment.table(sink.table), NEWEST, sink.keys, sink.order, sink.partition_by),), ()
-    if isinstance(sink, PostgresSink):
-        return (), (sink,)
-    if isinstance(sink, Both):
-        parts = [_outputs(environment, stage, part) for part in (sink.first, sink.second)]
-        return tuple(one for part in parts for one in part[0]), tuple(one for part in parts for one in part[1])
-    raise Refused(
+def _what_it_writes(
+    environment: Environment, stage: Stage
+) -> tuple[tuple[Output, ...], tuple[PostgresSink, ...], tuple[OwnSink, ...]]:
+    outputs: list[Output] = []
+    databases: list[PostgresSink] = []
+    own_sinks: list[OwnSink] = []
+    for part in parts_of(stage.sink):
+        if isinstance(part, WritesTables):
+            outputs += part.outputs(environment)
+        elif isinstance(part, WritesDatabases):
+            databases += part.databases()
+        elif isinstance(part, Clearable) and isinstance(part, Sink):
+            (declared,) = part.declare(environment)
+            own_sinks.append(OwnSink(environment, declared.target, f"{declared.kind} {declared.target}", part))
+        else:
+            raise _without_remedy(environment, stage.name, part)
+    return tuple(outputs), tuple(databases), tuple(own_sinks)
+
+
+def _without_remedy(environment: Environment, stage: str, sink: object) -> Refused:
+    return Refused(
         f"stage {stage!r} writes to a {type(sink).__name__}, which no remedy knows",
-        meaning="A remedy removes rows by their position; for this sink nobody has said how. Nothing was planned.",
+        meaning="A remedy takes rows out of the output, and this sink does not say how: it has no method remove_all "
+        "(docs/your-own-sink.md). Nothing was planned.",
         next=f"surestart doctor {stage} {named(environment)}",
         do_not="delete the checkpoint instead: what the sink holds would be written again.",
         code="SinkWithoutRemedy",

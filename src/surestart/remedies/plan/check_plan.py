@@ -46,6 +46,9 @@ def _strange(step: Step, links: dict[str, Link]) -> Iterator[str]:
     yield from (f"stage {name}" for name in (*names, *step.arguments.get("starts", {})) if name not in links)
     link = links.get(step.stage)
     table, target = step.arguments.get("table"), step.arguments.get("target")
+    own = step.arguments.get("sink")
+    if own is not None and (link is None or all(own != sink.target for sink in link.own_sinks)):
+        yield f"sink {own} of {step.stage or 'no stage'}"
     if table is not None and (link is None or all(table != output.table.name for output in link.outputs)):
         yield f"table {table} of {step.stage or 'no stage'}"
     if target is not None and (link is None or all(target != sink.target for sink in link.databases)):

@@ -149,8 +149,16 @@ def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
                 for name, table in one.tables.items()
             },
             **({"databases": as_database_world(one.link)} if one.link.databases else {}),
+            **({"sinks": _as_sinks_world(one.link)} if one.link.own_sinks else {}),
         }
         for one in facts
+    }
+
+
+def _as_sinks_world(link: Link) -> dict[str, dict[str, str]]:
+    held = {own.target: (own, own.sink.read_holdings(own.environment)) for own in link.own_sinks}
+    return {
+        target: {"id": found.id, "version": found.version, "label": own.label} for target, (own, found) in held.items()
     }
 
 
@@ -181,7 +189,7 @@ def as_identities(facts: Sequence[LinkFacts]) -> dict[str, Any]:
             "query_id": stage["query_id"],
             **{
                 kind: {name: {"id": found["id"], "label": found["label"]} for name, found in stage[kind].items()}
-                for kind in ("tables", "databases")
+                for kind in ("tables", "databases", "sinks")
                 if kind in stage
             },
         }
@@ -203,10 +211,8 @@ def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
             and not any(move.startswith(f"{stage}:") for move in moves)
         ):
             moves.append(f"{stage}: files of the checkpoint changed ({before.get('files')} then, {after.get('files')})")
-        databases = {f"postgres {name}": table for name, table in before.get("databases", {}).items()}
-        found = {**after.get("tables", {})}
-        found |= {f"postgres {name}": table for name, table in after.get("databases", {}).items()}
-        for name, table in {**before.get("tables", {}), **databases}.items():
+        found = _by_name(after)
+        for name, table in _by_name(before).items():
             there = found.get(name, {})
             if table.get("id") != there.get("id"):
                 moves.append(
@@ -215,3 +221,10 @@ def describe_moves(planned: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
             elif "version" in table and table["version"] != there.get("version"):
                 moves.append(f"{name}: was at version {table.get('version')}, is at {there.get('version')}")
     return moves
+
+
+def _by_name(stage: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Everything that the stage writes to, as a reader calls it."""
+    databases = {f"postgres {name}": one for name, one in stage.get("databases", {}).items()}
+    own_sinks = {str(one["label"]): one for one in stage.get("sinks", {}).values()}
+    return {**stage.get("tables", {}), **databases, **own_sinks}

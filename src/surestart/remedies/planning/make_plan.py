@@ -41,6 +41,7 @@ from surestart.remedies.plan.world import (
 )
 from surestart.remedies.planning.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
 from surestart.remedies.planning.plan_database import plan_database
+from surestart.remedies.planning.plan_own_sink import plan_own_sink
 from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.run_steps import run_steps
 from surestart.spark.delta_table import read_columns, read_table
@@ -210,6 +211,10 @@ def _steps(
             clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
         for sink in link.databases:
             effect, step = plan_database(link, sink, kept if keeps else None)
+            effects.append(effect)
+            clear.append(replace(step, arguments={**step.arguments, "lost": lost}))
+        for own in link.own_sinks:
+            effect, step = plan_own_sink(environment, link, own, keeps)
             effects.append(effect)
             clear.append(replace(step, arguments={**step.arguments, "lost": lost}))
         files, size = len(one.manifest.files), one.manifest.size

@@ -51,8 +51,9 @@ def plan_replay(
 ) -> Plan:
     link = chain.link(stage)
     if not link.outputs and not link.keyed:
+        where = ", ".join(own.label for own in link.own_sinks) or "PostgreSQL"
         raise Refused(
-            f"{link.query} writes every row to PostgreSQL and to no Delta table",
+            f"{link.query} writes every row to {where} and to no Delta table",
             meaning="Which rows it had written at some moment is kept nowhere. Nothing was planned.",
             next=plan_command(environment, "reset", stage) + "  # all of it, from the beginning",
             code="DatabaseOnly",

@@ -17,6 +17,7 @@ from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse
 from surestart.remedies.planning.foretell import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.plan_database import plan_database
+from surestart.remedies.planning.plan_own_sink import plan_own_sink
 from surestart.remedies.planning.request import Request
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def plan_retire(
             steps.append(Step(f"clear:{name}", "clear", f"remove all rows from {name}", stage, arguments))
     for sink in link.databases:
         effect, step = plan_database(link, sink, None)
+        effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
+        steps += [step] if clear_tables else []
+    for own in link.own_sinks:
+        effect, step = plan_own_sink(environment, link, own, keeps=False)
         effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
         steps += [step] if clear_tables else []
     files, size = len(facts.manifest.files), facts.manifest.size

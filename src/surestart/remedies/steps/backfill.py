@@ -25,14 +25,12 @@ from surestart.remedies.plan.running import Running
 from surestart.remedies.plan.unread_begin import refuse_unread_begin
 from surestart.remedies.plan.world import check_world
 from surestart.remedies.steps.database import loading, removal_of
-from surestart.sinks.delta.append import DeltaAppend, append_once
-from surestart.sinks.delta.merge import DeltaMerge
-from surestart.sinks.delta.split import DeltaSplit
+from surestart.sinks.abilities import Fillable, Hole, WritesDatabases
 from surestart.sinks.postgres.fill import fill_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_table
 from surestart.spark.large_side import large_side
-from surestart.spark.session import applied, kept
+from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import BatchContext
 
@@ -52,22 +50,20 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
     identity = identity_of(run)
     added: dict[str, int | None] = {}
+    hole = Hole(
+        context,
+        identity,
+        rows=lambda: stage.transform(rows),
+        missing=lambda: stage.transform(_without_present(run, link, rows)),
+    )
     with applied(run.spark, pairs(EVERYWHERE)):
         for sink in sinks_of(stage.sink):
-            if isinstance(sink, DeltaAppend):
-                table = environment.table(sink.table)
-                missing = stage.transform(_without_present(run, link, rows))
-                append_once(missing.select(*read_table(run.spark, table).columns), table, context, identity, 0)
-            elif isinstance(sink, DeltaSplit):
-                missing = stage.transform(_without_present(run, link, rows))
-                with kept(sink.per_batch(missing) if sink.per_batch else missing) as decided:
-                    sink.write_once(decided, context, identity, 0)
-            elif isinstance(sink, DeltaMerge):
-                # Not kept: Delta refuses a MERGE whose source is cached.
-                sink.repair_once(stage.transform(rows), context, identity)
-            elif isinstance(sink, PostgresSink):
-                reach("remedy.backfill.before_database")
-                added[sink.target] = _fill_database(run, link, sink, rows, ranges)
+            if isinstance(sink, Fillable):
+                sink.fill_once(hole)
+            elif isinstance(sink, WritesDatabases):
+                for database in sink.databases():
+                    reach("remedy.backfill.before_database")
+                    added[database.target] = _fill_database(run, link, database, rows, ranges)
             else:
                 raise Refused(
                     f"{link.query} writes to a {type(sink).__name__}, which no backfill knows",

@@ -9,13 +9,14 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import read_new_steps, read_version
 from surestart.failpoints import reach
+from surestart.sinks.abilities import EVERY_ROW, Hole, Output
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.delta.identity import commit_note
 from surestart.sinks.delta.receipts import has_receipts
 from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.sinks.delta.skipped_batch import SkippedBatch
 from surestart.sinks.delta.transaction import append_with_pair
-from surestart.spark.delta_table import create_or_check_table
+from surestart.spark.delta_table import create_or_check_table, read_table
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class DeltaAppend:
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)
         return (SinkDeclaration("delta-append", table.label, table.path, shared=self.shared),)
+
+    def outputs(self, environment: Environment) -> tuple[Output, ...]:
+        return (Output(environment.table(self.table), EVERY_ROW),)
+
+    def fill_once(self, hole: Hole) -> None:
+        rows, table = hole.missing(), hole.context.environment.table(self.table)
+        columns = read_table(rows.sparkSession, table).columns
+        append_once(rows.select(*columns), table, hole.context, hole.identity, 0)
 
 
 @dataclass(frozen=True)

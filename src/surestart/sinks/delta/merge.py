@@ -23,6 +23,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import read_version
 from surestart.failpoints import reach
+from surestart.sinks.abilities import NEWEST, Hole, Output
 from surestart.sinks.delta.identity import commit_note
 from surestart.sinks.delta.merge_then_pair import Pair
 from surestart.sinks.delta.same_identity import read_identity, same_identity, what_replaced
@@ -77,10 +78,14 @@ class DeltaMerge:
             bounded_by=self.bounded_by,
         )
 
-    def repair_once(self, rows: DataFrame, context: BatchContext, identity: str) -> None:
+    def outputs(self, environment: Environment) -> tuple[Output, ...]:
+        return (Output(environment.table(self.table), NEWEST, self.keys, self.order, self.partition_by),)
+
+    def fill_once(self, hole: Hole) -> None:
         """The newest of these rows is in the table for each key, unless the table has a newer one. Rows of the table
-        that are as new and hold other values are replaced. Written once under this identity."""
-        self.batch_writer(context).merge(rows, identity, 0, as_new=True)
+        that are as new and hold other values are replaced."""
+        # Not kept: Delta refuses a MERGE whose source is cached.
+        self.batch_writer(hole.context).merge(hole.rows(), hole.identity, 0, as_new=True)
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         table = environment.table(self.table)

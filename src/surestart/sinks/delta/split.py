@@ -25,6 +25,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import read_newest, read_steps, rows_of_batch
 from surestart.failpoints import reach
+from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
 from surestart.sinks.delta.append import append_once
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.delta.same_identity import read_identity, same_identity
@@ -62,9 +63,13 @@ class DeltaSplit:
     def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
         return writer.foreachBatch(self.batch_writer(context)).start()
 
-    def write_once(self, rows: DataFrame, context: BatchContext, identity: str, number: int) -> None:
-        """Each row, decided already, is in one of the two tables, once under this identity and number."""
-        self.batch_writer(context).write(rows, identity, number)
+    def outputs(self, environment: Environment) -> tuple[Output, ...]:
+        return Output(environment.table(self.good), GOOD), Output(environment.table(self.quarantine), QUARANTINE)
+
+    def fill_once(self, hole: Hole) -> None:
+        rows = hole.missing()
+        with kept(self.per_batch(rows) if self.per_batch else rows) as decided:
+            self.batch_writer(hole.context).write(decided, hole.identity, 0)
 
     def batch_writer(self, context: BatchContext) -> SplitBatch:
         environment = context.environment

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError, UsageError
+from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.postgres.connection import driver, name, open_connection
 from surestart.facts.postgres.errors import explained
 from surestart.facts.postgres.ledger import create_ledger
@@ -111,6 +112,14 @@ class PostgresSink:
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         return (SinkDeclaration("postgres", self.target, path=self.url.label, step=self.step, keys=self.keys),)
+
+    def databases(self) -> tuple[PostgresSink, ...]:
+        return (self,)
+
+    def read_evidence(self, environment: Environment) -> SinkEvidence:
+        from surestart.sinks.postgres.ledger_evidence import read_ledger_evidence
+
+        return read_ledger_evidence(self.url, self.target)
 
 
 def postgres_batch_writer(sink: PostgresSink, context: BatchContext) -> PostgresBatch:

@@ -73,6 +73,7 @@ CODES: tuple[Code, ...] = (
     raised("RunDoesNotEnd", "stopped half-way", "A cancelled run of a job has not ended.", HISTORY),
     raised("SourceUnread", "cannot tell", "Whether the source still has the rows that would go cannot be told."),
     raised("TableWithoutPositions", "refused", "The table has no column for the position.", RESET),
+    raised("SinkClearedWhole", "refused", "A sink of your own is cleared whole, and rows would have to stay.", RESET),
     raised("SinkWithoutRemedy", "refused", "No remedy knows how to remove rows from this sink."),
     raised("SourceLostRows", "refused", "Rows would be removed that the source cannot bring again.", HISTORY),
     raised("StepFailed", "stopped half-way", "A step of a remedy failed: the same command goes on.", HISTORY),

@@ -14,43 +14,27 @@ from surestart.facts.delta import Commit, CommitMark, Transaction
 from surestart.facts.evidence.sink_evidence import LEDGER, SinkEvidence, sink_missing, sink_unreadable
 
 if TYPE_CHECKING:
-    from surestart.sinks.postgres.sink import PostgresSink
+    from surestart.facts.postgres.url import DatabaseUrl
 
 # A remedy's own rows in the ledger, (remedy-<digest>, 0) and of its undo (…, 1): surestart.sinks.postgres.once.
 REMEDY, RESTORED = "remedy-", 1
 _NO_ROW = "the database answered without the row that was asked for"
 
 
-def read_postgres_sinks(sink: object) -> dict[str, SinkEvidence]:
-    """Evidence by target, of a PostgresSink or of one inside a pair of sinks."""
-    return {found.target: read_postgres_sink(found) for found in find_postgres_sinks(sink)}
-
-
-def find_postgres_sinks(sink: object) -> list[PostgresSink]:
-    from surestart.sinks.both import Both
-    from surestart.sinks.postgres.sink import PostgresSink
-
-    if isinstance(sink, PostgresSink):
-        return [sink]
-    if isinstance(sink, Both):
-        return [*find_postgres_sinks(sink.first), *find_postgres_sinks(sink.second)]
-    return []
-
-
-def read_postgres_sink(sink: PostgresSink) -> SinkEvidence:
+def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
     """What the database says; its own reason when it does not answer."""
     from surestart.facts.postgres.connection import driver, open_connection
     from surestart.facts.postgres.errors import UNCHANGED, explained
 
     try:
         psycopg = driver()
-        secret = sink.url.read()
+        secret = url.read()
         try:
             with open_connection(secret, "surestart doctor") as connection:
                 connection.execute("SET default_transaction_read_only = on")
-                return _read(connection, sink.target)
+                return _read(connection, target)
         except psycopg.Error as error:
-            problem = explained(error, secret, f"reading the ledger of {sink.target}", UNCHANGED)
+            problem = explained(error, secret, f"reading the ledger of {target}", UNCHANGED)
             return sink_unreadable(problem, LEDGER)
         except OSError as error:
             # Not the server's own error: the way to it. Its words hold no part of the URL.

@@ -1,0 +1,87 @@
+"""Has a sink of your own take out all that it holds, and keep it; its undo has it put that back.
+
+The sink does both by itself (`surestart.sinks.abilities.Clearable`), under the plan's digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from surestart.errors import Refused
+from surestart.journal.next_command import plan_command
+from surestart.remedies.loss.loss import Loss, Reaching, summarize
+from surestart.remedies.loss.source_reach import together
+from surestart.remedies.plan.chain import Link, OwnSink
+from surestart.remedies.plan.journaling import refuse_carried_on
+from surestart.remedies.plan.missing_positions import not_in
+from surestart.remedies.plan.plan import Step
+from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.plan.running import Running
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def apply_step(run: Running, step: Step) -> dict[str, Any]:
+    """The sink holds nothing."""
+    own = find_own_sink(run, step)
+    refuse_carried_on(run, "apply")
+    own.sink.remove_all(run.environment, run.digest)
+    return {"sink": own.label, "kept": run.digest}
+
+
+def undo_step(run: Running, step: Step) -> dict[str, Any]:
+    """The sink holds what it held before the remedy."""
+    own = find_own_sink(run, step)
+    refuse_carried_on(run, "undo")
+    kept = own.read_positions(run.spark, run.digest) is not None
+    if kept:
+        own.sink.restore_all(run.environment, run.digest)
+    elif step.id in run.journal.done and not step.arguments["exists"]:
+        # It held nothing. What was written since goes where nobody reads it.
+        own.sink.remove_all(run.environment, f"undone-{run.digest}")
+    return {"restored": kept}
+
+
+def check_removed(run: Running, step: Step) -> None:
+    """Raises when what the step has taken out is not there any more."""
+    own = find_own_sink(run, step)
+    if not step.arguments["exists"] or own.read_positions(run.spark, run.digest) is not None:
+        return
+    raise Refused(
+        f"what was taken out of {own.label} is gone",
+        meaning="Its former rows cannot come back. Nothing was changed.",
+        next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
+        code="UndoTooLate",
+    )
+
+
+def find_sink_undo_loss(
+    run: Running, found: Reaching, link: Link, lost: Callable[[DataFrame], DataFrame | None]
+) -> Loss:
+    """Rows of the stage's own sinks that the undo takes out again, and that will not come again. lost: which of rows do
+    not, by the tables as they are after it."""
+    losses = []
+    for step in run.plan.steps:
+        done = step.id in run.journal.done and step.id not in run.journal.undone
+        if step.kind != "sink" or step.stage != link.name or not done:
+            continue
+        own = find_own_sink(run, step)
+        now, then = own.read_positions(run.spark), own.read_positions(run.spark, run.digest)
+        arrived = now if now is None or then is None else not_in(now, then)
+        missing = None if arrived is None else lost(arrived)
+        losses += [] if missing is None else [summarize(found, link, missing, own.label)]
+    return together(losses)
+
+
+def find_own_sink(run: Running, step: Step) -> OwnSink:
+    for own in run.chain.link(step.stage).own_sinks:
+        if own.target == step.arguments["sink"]:
+            return own
+    raise Refused(
+        f"the plan clears {step.arguments['sink']}, and {step.stage} does not write there",
+        meaning="The stage is set up differently than when this was planned. Nothing was changed.",
+        next=plan_again(run.plan),
+        code="PlanStale",
+    )

@@ -1,0 +1,199 @@
+"""docs/your-own-sink.md: a sink in one module, as printed, through run, doctor, reset and undo.
+
+No module of the package knows it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import surestart
+from surestart import Environment, Refused, Stage, UsageError, Verdict, Wanted, environment_from_settings
+from tests.foundation.test_your_own_pipeline import typed_from
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = (Path(__file__).parents[2] / "docs" / "your-own-sink.md").read_text(encoding="utf-8")
+(CODE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+EVERY = Counter(("one", "two", "three"))
+
+
+@dataclass
+class Place:
+    """The page's sink in a folder of its own, with three lines landed."""
+
+    module: ModuleType
+    environment: Environment
+    stage: Stage
+    spark: SparkSession
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.environment.root) / "lines" / "landed"
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(self.environment.checkpoint("land"))
+
+    def run(self) -> surestart.StageRun:
+        return surestart.run_stage(self.spark, self.environment, self.stage)
+
+    def land(self, name: str, *lines: str) -> None:
+        landing = Path(self.environment.landing)
+        landing.mkdir(parents=True, exist_ok=True)
+        (landing / name).write_text("".join(f"{line}\n" for line in lines))
+
+    def lines(self) -> Counter[str]:
+        files = sorted(self.folder.glob("*.jsonl"))
+        return Counter(json.loads(line)["line"] for file in files for line in file.read_text().splitlines())
+
+    def ask(self, sink: object = None) -> surestart.Diagnosis:
+        stage = self.stage if sink is None else replace(self.stage, sink=sink)  # type: ignore[arg-type]
+        (diagnosis,) = surestart.diagnose(self.environment, [stage], session=self.spark)
+        return diagnosis
+
+    def plan(self, *wanted: Any, sink: object = None, **options: Any) -> surestart.Plan:
+        stage = self.stage if sink is None else replace(self.stage, sink=sink)  # type: ignore[arg-type]
+        return surestart.plan(self.spark, self.environment, [stage], Wanted(*wanted, **options))
+
+
+@pytest.fixture
+def place(spark: SparkSession, tmp_path: Path, classic_only: None) -> Iterator[Place]:
+    (tmp_path / "lines.py").write_text(CODE)
+    spec = importlib.util.spec_from_file_location("lines_of_the_page", tmp_path / "lines.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(tmp_path))
+        patch.setitem(__import__("sys").modules, spec.name, module)
+        spec.loader.exec_module(module)
+        environment = environment_from_settings("local", "copies", {"root": str(tmp_path / "root")})
+        found = Place(module, environment, module.build_stages({})[0], spark)
+        found.land("first.jsonl", "one", "two", "three")
+        yield found
+
+
+def test_it_is_run_judged_reset_and_put_back(place: Place) -> None:
+    assert (place.ask().verdict, place.run().rows) == (Verdict.SAFE, 1)
+    assert (place.lines(), place.ask().verdict) == (EVERY, Verdict.SAFE)
+    former = sorted(place.folder.iterdir())
+
+    plan = place.plan("reset", "land")
+    assert [(effect.target, effect.rows) for effect in plan.effects][:1] == [("json-lines landed", 3)]
+    assert (place.lines(), sorted(place.folder.iterdir())) == (EVERY, former)
+
+    applied = surestart.apply(place.spark, place.environment, [place.stage], plan, confirm=plan.target)
+    assert applied.certificate is not None
+    assert (applied.certificate["verdict"], applied.certificate["stages"][0]["counts"]["rows"]) == ("exact", 3)
+    assert place.lines() == EVERY
+    assert sorted(place.folder.iterdir()) != former
+
+    place.land("second.jsonl", "four")
+    place.run()
+    surestart.undo(place.spark, place.environment, [place.stage], plan, confirm=plan.target)
+    assert (place.lines(), sorted(place.folder.iterdir())) == (EVERY, former)
+    assert place.ask().verdict is Verdict.SAFE
+    place.run()
+    assert place.lines() == EVERY + Counter(["four"])
+
+
+def test_what_the_sink_says_of_its_batches_decides(place: Place) -> None:
+    place.run()
+    # As after a crash between the sink's file and Spark's.
+    for file in (place.checkpoint / "commits").glob("*0*"):
+        file.unlink()
+    answer = place.ask().sinks[0]
+    assert (answer.acceptance.value, answer.replay_recognised) == ("accepts", True)
+    place.run()
+    assert place.lines() == EVERY
+
+    place.land("second.jsonl", "four")
+    place.run()
+    for file in (*(place.checkpoint / "commits").glob("*1*"), *(place.checkpoint / "offsets").glob("*1*")):
+        file.unlink()
+    assert place.ask().sinks[0].acceptance.value == "skips"
+    with pytest.raises(Refused):
+        place.run()
+
+
+def test_a_sink_that_cannot_be_asked_is_never_safe(place: Place) -> None:
+    place.run()
+    mute = without(place.module.JsonLines, "read_evidence")("landed")
+    torn = raising(place.module.JsonLines, "read_evidence", OSError("it is torn"))("landed")
+    silent = raising(place.module.JsonLines, "read_evidence", None)("landed")
+
+    assert {place.ask(sink).verdict for sink in (mute, torn, silent)} == {Verdict.CANNOT_TELL}
+    assert any("it is torn" in finding.evidence for finding in place.ask(torn).findings)
+    # Not at its first start either, where an empty folder would look like an empty sink.
+    for file in place.folder.glob("*.jsonl"):
+        file.rename(file.with_suffix(".moved"))
+    place.checkpoint.rename(place.checkpoint.with_name("moved"))
+    assert place.ask(mute).verdict is Verdict.CANNOT_TELL
+
+
+def test_what_it_cannot_do_is_refused_before_anything_is_planned(place: Place) -> None:
+    place.run()
+    for wanted in (
+        {"remedy": "replay", "stage": "land", "from_batch": 0},
+        {"remedy": "replay", "stage": "land", "from_output": True},
+        {"remedy": "backfill", "stage": "land"},
+        {"remedy": "reset", "stage": "land", "beside": True},
+    ):
+        with pytest.raises((Refused, UsageError), match=r"json-lines landed|JsonLines"):
+            place.plan(**wanted)
+    bare = without(place.module.JsonLines, "remove_all")("landed")
+    with pytest.raises(Refused, match="which no remedy knows"):
+        place.plan("reset", "land", sink=bare)
+    assert place.lines() == EVERY
+
+
+def test_rows_that_would_not_come_again_are_counted_in_it(place: Place) -> None:
+    place.run()
+    (Path(place.environment.landing) / "first.jsonl").unlink()
+
+    with pytest.raises(Refused, match="3 rows would be lost for ever"):
+        place.plan("reset", "land")
+
+
+def test_a_plan_is_stale_once_the_sink_has_changed(place: Place) -> None:
+    place.run()
+    plan = place.plan("reset", "land")
+    place.land("second.jsonl", "four")
+    place.run()
+
+    with pytest.raises(Refused, match="json-lines landed: was at version"):
+        surestart.apply(place.spark, place.environment, [place.stage], plan, confirm=plan.target)
+
+
+@pytest.mark.chaos
+def test_the_page_goes_as_printed(tmp_path: Path) -> None:
+    shown = typed_from(PAGE, tmp_path, "lines", "PIPELINE", RUN, REMEDY)
+    assert "EXACT        lost 0, duplicated 0" in shown
+    (digest,) = re.findall(r"^Undo: surestart undo (\w+) ", shown, re.MULTILINE)
+    typed_from(PAGE, tmp_path, "lines", "PIPELINE", BACK.replace("DIGEST", digest))
+
+
+def without(kind: type, name: str) -> type:
+    """A class like this one that lacks the method."""
+    return type("Bare", (), {key: value for key, value in vars(kind).items() if key not in (name, "__dict__")})
+
+
+def raising(kind: type, name: str, error: Exception | None) -> type:
+    def answer(self: object, environment: Environment) -> None:
+        if error is not None:
+            raise error
+
+    return type("Broken", (kind,), {name: answer})
