@@ -56,11 +56,11 @@ def history(drawn: list[Any]) -> list[RunRecord]:
         done |= {one} if isinstance(one, str) else set()
         started = {"started_at": 1_000 + number, "process_started": "b/n/1", "host": "elsewhere"}
         if isinstance(one, str):
-            runs.append(
-                RunRecord(
-                    f"{one}:start-s", REMEDY, query=QUERY, environment="prod", place=PLACE, outcome=FINISHED, **started
-                )
+            digest, _, undo = one.partition("-")
+            ended = RunRecord(
+                f"{one}-s", REMEDY, query=QUERY, environment="prod", place=PLACE, outcome=FINISHED, **started
             )
+            runs.append(replace(ended, undoes=digest) if undo else replace(ended, remedy=digest))
         else:
             runs.append(RunRecord(f"run-{number}", ENDED, **one, **started))
     return runs

@@ -125,9 +125,9 @@ RUN = RunRecord(run_id="1", query="sensor-raw", query_id="q", sources={"t": "fir
         (
             [
                 RUN,
-                replace(RUN, run_id="d1-start-raw", event=REMEDY, sources={}),
+                replace(RUN, run_id="3", event=REMEDY, remedy="d1", sources={}),
                 replace(RUN, run_id="2", sources={"t": "second"}),
-                replace(RUN, run_id="d1-undo:start-raw", event=REMEDY, sources={}),
+                replace(RUN, run_id="4", event=REMEDY, undoes="d1", sources={}),
             ],
             "first",
         ),

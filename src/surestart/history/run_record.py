@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 STARTED, ENDED, REMEDY = "started", "ended", "remedy"
-# In the run_id of a remedy's row that is its undo: <digest>-undo:<step>-<stage>.
-UNDO = "-undo:"
 FINISHED, FAILED, STOPPED, DIED = "finished", "failed", "stopped", "died"
 
 
@@ -23,8 +21,9 @@ FINISHED, FAILED, STOPPED, DIED = "finished", "failed", "stopped", "died"
 class RunRecord:
     """place: the checkpoint path in its canonical form. sinks, sources: target to table or topic id. outcome "": not
     ended as far as is known. job_attempt: the task of the job run and how often it was started, `raw_ingest/2`.
-    taken_over: the run whose place this one took, as a sentence. metrics: one entry per
-    batch, the newest of them; in the table's column only, not in the commit's note."""
+    taken_over: the run whose place this one took, as a sentence. remedy, undoes: of a row of the event `remedy`, the
+    digest of the remedy that was applied, or of the one that was taken back. metrics: one entry per batch, the newest
+    of them; in the table's column only, not in the commit's note."""
 
     run_id: str
     event: str = STARTED
@@ -60,6 +59,8 @@ class RunRecord:
     accepted: tuple[str, ...] = ()
     taken_over: str = ""
     epoch: int | None = None
+    remedy: str = ""
+    undoes: str = ""
     metrics: tuple[Mapping[str, Any], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -110,7 +111,15 @@ def read_record(values: Mapping[str, Any]) -> RunRecord | None:
         elif not isinstance(value, _KINDS.get(COLUMNS[name], str) if name not in _NESTED else Mapping):
             continue
         known[name] = value
-    return RunRecord(**known) if known.get("run_id") else None
+    return _with_remedy(RunRecord(**known)) if known.get("run_id") else None
+
+
+def _with_remedy(record: RunRecord) -> RunRecord:
+    """Rows of the first builds name their remedy in the run id alone: <digest>-<step>-…, or <digest>-undo:<step>-…"""
+    if record.event != REMEDY or record.remedy or record.undoes:
+        return record
+    digest, _, step = record.run_id.partition("-")
+    return replace(record, undoes=digest) if step.startswith("undo:") else replace(record, remedy=digest)
 
 
 def read_note(text: str) -> Iterator[RunRecord]:

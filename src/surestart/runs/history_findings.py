@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
-from surestart.history.run_record import REMEDY, UNDO, RunRecord
+from surestart.history.run_record import REMEDY, RunRecord
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 from surestart.words.time_text import time_text
@@ -64,11 +64,10 @@ def standing(own: Sequence[RunRecord]) -> list[RunRecord]:
     """The history without what was undone: an undo takes back its remedy and every run since, and is none itself."""
     standing: list[RunRecord] = []
     for run in own:
-        if run.event != REMEDY or UNDO not in run.run_id:
+        if not run.undoes:
             standing.append(run)
             continue
-        digest = run.run_id.partition(UNDO)[0]
-        begun = [index for index, one in enumerate(standing) if one.event == REMEDY and one.run_id.startswith(digest)]
+        begun = [index for index, one in enumerate(standing) if one.remedy == run.undoes]
         standing = standing[: begun[-1]] if begun else standing
     return standing
 

@@ -27,17 +27,18 @@ from surestart.sources.kafka import KafkaSource
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
     starts = {name: _start(run, run.chain.link(name), how) for name, how in step.arguments["starts"].items()}
-    _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", starts)
+    _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", starts, remedy=run.digest[:16])
     return {"starts": {name: start.as_dict() for name, start in starts.items()}}
 
 
 def undo_step(run: Running, step: Step) -> dict[str, Any]:
     """Each stage begins as it did before the remedy: one that was undone has no say any more."""
-    _record(run, f"undo:{step.id}", f"undo of {run.plan.remedy} of {run.plan.stage}", step.arguments["starts"])
+    what = f"undo of {run.plan.remedy} of {run.plan.stage}"
+    _record(run, f"undo:{step.id}", what, step.arguments["starts"], undoes=run.digest[:16])
     return {}
 
 
-def _record(run: Running, step: str, what: str, names: Iterable[str]) -> None:
+def _record(run: Running, step: str, what: str, names: Iterable[str], remedy: str = "", undoes: str = "") -> None:
     """A row for each stage is in the history, once."""
     run_ids = {name: f"{run.digest[:16]}-{step}-{name}" for name in names}
     known = {record.run_id for record in read_runs(run.environment, run.spark)}
@@ -47,9 +48,8 @@ def _record(run: Running, step: str, what: str, names: Iterable[str]) -> None:
             continue
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
         note = (f"{what}, digest {run.digest[:12]}",)
-        rows.append(
-            replace(record, run_id=run_ids[name], event=REMEDY, ended_at=now(), outcome=FINISHED, accepted=note)
-        )
+        record = replace(record, run_id=run_ids[name], event=REMEDY, remedy=remedy, undoes=undoes)
+        rows.append(replace(record, ended_at=now(), outcome=FINISHED, accepted=note))
     if rows:
         append_runs(run.spark, run.environment, rows)
 
