@@ -29,6 +29,7 @@ from surestart.journal.journal import (
     Journal,
     find_open,
 )
+from surestart.journal.states import check_move
 
 Steps = Iterator[None]
 Rows = tuple[int, ...]
@@ -119,6 +120,7 @@ class World:
         return Journal(tuple(self.entries[digest]))
 
     def enter(self, journal: Journal, state: str, step: str = "", facts: object = None) -> Journal:
+        check_move(journal.state, state)
         known = self.entries[journal.digest]
         if known[-1].number != journal.last.number:
             raise refusal("JournalOfAnother")

@@ -31,6 +31,7 @@ from surestart.journal.journal import (
     Journal,
     find_open,
 )
+from surestart.journal.states import check_move
 from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs, without_held
 from surestart.remedies.jobs.plan_jobs import LOOK
 from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger, read_stopped_jobs
@@ -117,6 +118,8 @@ class World:
         known = self.entries.setdefault(plan.digest, [])
         if len(known) != number:
             raise refusal(OF_ANOTHER)
+        if known:
+            check_move(Journal(tuple(known)).state, state)
         known.append(Entry(plan.digest, number, state, step, "", "reset", "", plan.stages, self.tick(), facts or {}))
         return Journal(tuple(known))
 

@@ -26,6 +26,7 @@ from surestart.journal.journal import (
     Journal,
     find_open,
 )
+from surestart.journal.states import check_move
 from surestart.remedies.apply.undo import undo_order
 from surestart.remedies.plan.plan import Plan, Step
 from surestart.remedies.plan.world import describe_moves
@@ -316,6 +317,7 @@ def _begin(world: World, plan: Plan) -> Journal:
 
 
 def _enter(world: World, journal: Journal, state: str, step: str, facts: Mapping[str, Any] | None = None) -> Journal:
+    check_move(journal.state, state)
     first = journal.first
     entry = Entry(
         first.digest,

@@ -29,7 +29,7 @@ def refuse_half_way(environment: Environment, query: str, spark: SparkSession | 
 
 def half_way(journal: Journal, query: str, environment: Environment, options: str = "") -> Refused:
     first, digest = journal.first, journal.digest[:12]
-    verb = "undo" if journal.state == UNDOING else "apply"
+    verb = journal.verb
     place = at(environment.name, options)
     done = len(journal.undone if journal.state == UNDOING else journal.done)
     if journal.goes_on_beside and first.remedy == "backfill":
@@ -56,7 +56,7 @@ def beside(journal: Journal, query: str, environment: Environment, options: str 
     """For a reader of this query: what goes on beside it, and how it is brought to its end."""
     first, digest = journal.first, journal.digest[:12]
     steps = journal.undone if journal.state == UNDOING else journal.done
-    verb = "undo" if journal.state == UNDOING else "apply"
+    verb = journal.verb
     swap = "For the swap at its end they have to stand still. " if journal.state == FILLING else ""
     return Finding(
         BESIDE,

@@ -1,10 +1,9 @@
 """What has been done of each remedy, in the Delta table `surestart_remedies`: one small commit per step.
 
     begun ─> done <step> ─> … ─> released ─> done run:<stage> ─> … ─> finished
-       │ from here on no touched stage starts │ from here on they may
-       └─> undoing ─> undone <step> ─> … ─> withdrawn
+    undoing ─> undone <step> ─> … ─> withdrawn
 
-A remedy that fills new tables beside begins with `filling`, while its stages run; `begun` comes when they stand still.
+All states and moves are in `surestart.journal.states`.
 
 An entry that says a step is done also names the one that comes next, so each step is journaled before and after. The
 commit's note repeats the entry without the plan's text: the start gate and the doctor read it without a JVM.
@@ -25,6 +24,15 @@ from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import options_of
 from surestart.journal.journal_row import write_journal_row
 from surestart.journal.passing import Passing, read_passing
+from surestart.journal.states import BEGUN as BEGUN
+from surestart.journal.states import DONE as DONE
+from surestart.journal.states import FILLING as FILLING
+from surestart.journal.states import FINISHED as FINISHED
+from surestart.journal.states import RELEASED as RELEASED
+from surestart.journal.states import STATES as STATES
+from surestart.journal.states import UNDOING as UNDOING
+from surestart.journal.states import UNDONE as UNDONE
+from surestart.journal.states import WITHDRAWN as WITHDRAWN
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -33,8 +41,6 @@ if TYPE_CHECKING:
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
 OF_ANOTHER = "JournalOfAnother"
-FILLING, BEGUN, DONE, RELEASED, FINISHED = "filling", "begun", "done", "released", "finished"
-UNDOING, UNDONE, WITHDRAWN = "undoing", "undone", "withdrawn"
 # The steps that write down how the jobs of the stages are set, and that set them so again.
 JOBS, UNPAUSE = "jobs", "unpause"
 _COMMITS = 1_000_000
@@ -78,19 +84,33 @@ class Journal:
 
     @property
     def state(self) -> str:
-        """filling, begun, released, finished, undoing or withdrawn."""
-        states = [entry.state for entry in self.entries if entry.state not in (DONE, UNDONE)]
-        return states[-1]
+        """Where it stands: one of `STATES`."""
+        return self.states[-1]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Where it has stood, one after the other."""
+        return tuple(entry.state for entry in self.entries if entry.state not in (DONE, UNDONE))
+
+    @property
+    def former_state(self) -> str:
+        """Where it stood before; "" where it has just begun."""
+        return self.states[-2] if len(self.states) > 1 else ""
+
+    @property
+    def verb(self) -> str:
+        """The command that brings it to its end: apply or undo."""
+        return STATES[self.state].verb
 
     @property
     def is_open(self) -> bool:
         """Half-way: no stage that it touches may start. A backfill stops nobody."""
-        return self.state in (BEGUN, UNDOING) and self.first.remedy != "backfill"
+        return STATES[self.state].stops_stages and self.first.remedy != "backfill"
 
     @property
     def is_unfinished(self) -> bool:
         """No other remedy may begin over the same queries."""
-        return self.state in (FILLING, BEGUN, UNDOING)
+        return STATES[self.state].alone
 
     @property
     def goes_on_beside(self) -> bool:

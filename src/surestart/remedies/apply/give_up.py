@@ -8,7 +8,6 @@ from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.delta.pinned import reading_errors
 from surestart.facts.delta.remedy_note import MARKER, UNDO
 from surestart.journal.commit_once import find_commit
-from surestart.journal.journal import DONE, UNDONE
 from surestart.journal.step_kinds import changes_content, is_of_jobs
 from surestart.remedies.jobs.back import set_jobs_back
 from surestart.remedies.plan.journaling import enter, explained, stopped
@@ -26,7 +25,7 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
     except failures as second:
         # Whatever keeps the table from being asked: then nobody knows, and the undo stays open.
         return stopped(run, f"{step.what} ({explained(second).what})", problem, "undo")
-    former = _former_state(run)
+    former = run.journal.former_state
     if (not untouched or not former) and isinstance(problem, SurestartError) and problem.code == "SourceLostRows":
         return problem  # It names the number that the same command goes on with.
     if not untouched or not former:
@@ -68,8 +67,3 @@ def _brought_back(run: Running, step: Step) -> bool:
     if step.id not in run.journal.undone or is_of_jobs(step.kind):
         return False
     return not changes_content(step.kind) or step.id in run.journal.done or bool(run.journal.undo_facts(step.id))
-
-
-def _former_state(run: Running) -> str:
-    states = [entry.state for entry in run.journal.entries if entry.state not in (DONE, UNDONE)]
-    return states[-2] if len(states) > 1 else ""

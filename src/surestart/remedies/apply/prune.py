@@ -22,7 +22,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.failpoints import reach
-from surestart.journal.journal import FINISHED, UNDOING, WITHDRAWN, Journal
+from surestart.journal.journal import FINISHED, WITHDRAWN, Journal
 from surestart.journal.next_command import named
 from surestart.remedies.plan.move_aside import RETIRED
 from surestart.typed import typed
@@ -179,8 +179,7 @@ def _why_it_stays(environment: Environment, journal: Journal | None, *, complete
     if journal is None:
         return "no remedy in the journal of this environment has put it there"
     if journal.state not in (FINISHED, WITHDRAWN):
-        verb = "undo" if journal.state == UNDOING else "apply"
-        return f"its remedy is half-way: surestart {verb} {journal.digest[:12]} {named(environment)}"
+        return f"its remedy is half-way: surestart {journal.verb} {journal.digest[:12]} {named(environment)}"
     return "" if complete else "its copy was never completed"
 
 

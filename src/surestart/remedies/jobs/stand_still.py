@@ -183,8 +183,7 @@ def _before_undo(run: Running) -> str | None:
     """The state to go back to while nothing was taken back; None when something was, or may have been."""
     if LOOK in run.journal.undone:
         return None
-    states = [entry.state for entry in run.journal.entries if entry.state not in (DONE, UNDONE)]
-    former = states[-2] if len(states) > 1 else ""
+    former = run.journal.former_state
     if former in (RELEASED, FINISHED):
         return former
     # A remedy that had not cleared anything is undone by saying so.

@@ -20,6 +20,7 @@ from surestart.journal.journal import (
     read_journals,
 )
 from surestart.journal.next_command import named
+from surestart.journal.states import check_move
 from surestart.remedies.plan.running import Running
 
 
@@ -42,6 +43,7 @@ def begin(run: Running, state: str = BEGUN) -> Running:
 
 def enter(run: Running, state: str, step: str, following: str, facts: Mapping[str, Any] | None = None) -> Running:
     """The entry is in the journal."""
+    check_move(run.journal.state, state)
     first = run.journal.first
     entry = replace(
         first, number=run.journal.last.number + 1, state=state, step=step, next=following, at=now(), facts=facts or {}
