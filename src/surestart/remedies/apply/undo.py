@@ -78,11 +78,7 @@ def undo_remedy(
     journals = read_journals(environment, spark)
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is None:
-        raise UsageError(
-            f"the plan {plan.digest[:12]} was never applied here",
-            meaning="There is nothing to undo.",
-            next=surestart("apply", "plan.json", "--confirm", plan.target, place=named(environment)),
-        )
+        raise _never_applied(plan, environment)
     run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
     if journal.state == WITHDRAWN:
         # It may have died before it had started the jobs again.
@@ -90,27 +86,11 @@ def undo_remedy(
     _refuse_overtaken(journals, journal, environment)
     begun_backfill = is_begun_backfill(plan, journal)
     if not plan.undo and not begun_backfill:
-        raise Refused(
-            f"a {plan.remedy} has nothing that could be undone",
-            meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
-            if plan.remedy == "backfill"
-            else "See what the plan said about it. Nothing was changed.",
-            next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
-            code="NoUndo",
-        )
+        raise _no_undo(plan, environment)
     if journal.state != UNDOING:
-        typed = confirm(plan)
-        if typed.strip() != plan.target:
-            raise UsageError(
-                f"{plan.target!r} was not confirmed",
-                meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=surestart("undo", plan.digest[:12], "--confirm", plan.target, place=named(environment)),
-                code="NotConfirmed",
-            )
+        _check_confirmed(plan, confirm(plan), environment)
     if begun_backfill:
         return withdraw_backfill(run)
-    order = undo_order(plan, journal)
-    following = order[0].id if order else ""
 
     def check(now: Running) -> None:
         journals = read_journals(environment, spark)
@@ -118,47 +98,90 @@ def undo_remedy(
         check_undo(now, accept_loss)
 
     with ExitStack() as claims:
-        taken_over = has_taken_over(plan, journal)
-        if taken_over and stops_jobs(plan):
-            run = stand_still_again(run, claims, following, check)
-        else:
-            if taken_over:
-                claims.enter_context(claimed(run))
-            # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
-            run = read_again(run)
-            if has_taken_over(plan, run.journal) != taken_over:
-                raise carried_on(run, "undo")
-            order = undo_order(plan, run.journal)
-            if run.journal.state == WITHDRAWN:
-                return run.journal
-            if run.journal.state != UNDOING:
-                check(run)
-                run = _begin_undo_alone(run, following)
-            else:
-                _refuse_overtaken(read_journals(environment, spark), run.journal, environment)
+        run = _begin_undo(run, claims, check)
+        if run.journal.state == WITHDRAWN:
+            return run.journal
+        order = undo_order(plan, run.journal)
         if journal.state == UNDOING:
             look_again(run, order, check)
-        for index, step in enumerate(order):
-            if step.id in run.journal.undone:
-                continue
-            say(f"take back: {step.what}")
-            module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
-            try:
-                if changes_content(step.kind) and step.stage == plan.stage:
-                    # Again: an undo that lay half-way may have outlasted the source's retention.
-                    check_version(run, step)
-                    refuse_undo_loss(run, accept_loss)
-                facts = module.undo_step(run, step)
-            except Exception as problem:
-                if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
-                    raise  # Another process goes on with the undo, or has come to its end.
-                raise give_up(run, step, problem) from problem
-            reach(f"remedy.undone.{step.kind}")
-            following = order[index + 1].id if index + 1 < len(order) else ""
-            run = enter(run, UNDONE, step.id, following, facts)
-        run = enter(run, WITHDRAWN, "", "")
+        run = enter(_take_back(run, order, accept_loss), WITHDRAWN, "", "")
         reach("remedy.withdrawn")
     return set_jobs_back(run).journal
+
+
+def _begin_undo(run: Running, claims: ExitStack, check: Callable[[Running], None]) -> Running:
+    """The stages stand still, where anything of theirs was changed; the undo is begun, or another process has ended it."""
+    plan, taken_over = run.plan, has_taken_over(run.plan, run.journal)
+    if taken_over and stops_jobs(plan):
+        return stand_still_again(run, claims, _first_of(undo_order(plan, run.journal)), check)
+    if taken_over:
+        claims.enter_context(claimed(run))
+    # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
+    run = read_again(run)
+    if has_taken_over(plan, run.journal) != taken_over:
+        raise carried_on(run, "undo")
+    if run.journal.state == WITHDRAWN:
+        return run
+    if run.journal.state == UNDOING:
+        _refuse_overtaken(read_journals(run.environment, run.spark), run.journal, run.environment)
+        return run
+    check(run)
+    return _begin_undo_alone(run, _first_of(undo_order(plan, run.journal)))
+
+
+def _first_of(order: list[Step]) -> str:
+    return order[0].id if order else ""
+
+
+def _take_back(run: Running, order: list[Step], accept_loss: int | None) -> Running:
+    """Each step that was not taken back before is."""
+    for index, step in enumerate(order):
+        if step.id in run.journal.undone:
+            continue
+        run.say(f"take back: {step.what}")
+        module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+        try:
+            if changes_content(step.kind) and step.stage == run.plan.stage:
+                # Again: an undo that lay half-way may have outlasted the source's retention.
+                check_version(run, step)
+                refuse_undo_loss(run, accept_loss)
+            facts = module.undo_step(run, step)
+        except Exception as problem:
+            if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
+                raise  # Another process goes on with the undo, or has come to its end.
+            raise give_up(run, step, problem) from problem
+        reach(f"remedy.undone.{step.kind}")
+        run = enter(run, UNDONE, step.id, _first_of(order[index + 1 :]), facts)
+    return run
+
+
+def _check_confirmed(plan: Plan, typed: str, environment: Environment) -> None:
+    if typed.strip() != plan.target:
+        raise UsageError(
+            f"{plan.target!r} was not confirmed",
+            meaning="The name of what is changed has to be typed. Nothing was changed.",
+            next=surestart("undo", plan.digest[:12], "--confirm", plan.target, place=named(environment)),
+            code="NotConfirmed",
+        )
+
+
+def _never_applied(plan: Plan, environment: Environment) -> UsageError:
+    return UsageError(
+        f"the plan {plan.digest[:12]} was never applied here",
+        meaning="There is nothing to undo.",
+        next=surestart("apply", "plan.json", "--confirm", plan.target, place=named(environment)),
+    )
+
+
+def _no_undo(plan: Plan, environment: Environment) -> Refused:
+    return Refused(
+        f"a {plan.remedy} has nothing that could be undone",
+        meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
+        if plan.remedy == "backfill"
+        else "See what the plan said about it. Nothing was changed.",
+        next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
+        code="NoUndo",
+    )
 
 
 def _begin_undo_alone(run: Running, following: str) -> Running:
