@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -168,7 +168,65 @@ class Checkpoint:
 def read_checkpoint(location: str, storage: Storage | None = None, *, entries: int | None = None) -> Checkpoint:
     """Reads a checkpoint wherever it lies. Writes nothing, needs no Spark, raises only for an impossible location."""
     storage = bounded(storage or open_storage(location))
-    root: dict[str, Entry] = {}
+    root = _list_root(storage)
+    if isinstance(root, Checkpoint):
+        return root
+    query_id, metadata_fault, metadata_data = read_metadata(storage, root)
+    logs = _read_logs(storage)
+    count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
+    recent = slice(0, min(count, ENTRIES_REMOTE))
+    logs.read_offsets(storage, recent)
+    logs.read_commits(storage, recent)
+    if metadata_data:
+        check_crc(storage, "metadata", metadata_data, logs.crc_faults)
+    folders = read_source_folders(storage)
+    known = folders if isinstance(folders, tuple) else ()
+    state = read_state(storage, logs.needed_state)
+    # Last, with what the budget has left: the older entries show traces only.
+    older = slice(recent.stop, count)
+    logs.read_commits(storage, older)
+    logs.read_offsets(storage, older)
+    schema_logs, schema_faults = _read_schema_logs(storage, root)
+    files = [entry for entry in root.values() if entry.kind == FILE]
+    leftovers = _leftovers(root, logs, known, state)
+    return Checkpoint(
+        location=storage.location,
+        storage=storage.kind,
+        checks_crc=storage.checks_crc,
+        exists=True,
+        query_id=query_id,
+        metadata_fault=metadata_fault,
+        offsets_folder=logs.offsets_folder,
+        commits_folder=logs.commits_folder,
+        offsets=dict(sorted(logs.offsets.items())),
+        commits=dict(sorted(logs.commits.items())),
+        crc_faults=logs.crc_faults,
+        sources=_sources(logs.offsets_folder, logs.offsets, known),
+        sources_exist=None if isinstance(folders, LogFault) else folders is not None,
+        schema_logs=(*(log for folder in known for log in folder.schema_logs), *schema_logs),
+        state=state,
+        leftovers=leftovers,
+        leftover_count=len(leftovers) + logs.hidden_leftovers,
+        strange=_strange(root, logs, leftovers),
+        other_faults=(*([folders] if isinstance(folders, LogFault) else []), *schema_faults, *_odd_folders(root)),
+        sampled=_sampled(logs.offsets_folder, logs.commits_folder, logs.offsets, logs.commits, known, state),
+        files=len(files)
+        + sum(len(folder.ids) for folder in logs.folders)
+        + sum(folder.files for folder in known)
+        + state.files,
+        size=sum(entry.size or 0 for entry in files)
+        + sum(folder.size for folder in logs.folders)
+        + sum(folder.size for folder in known)
+        + state.size,
+        metadata_trailing="" if metadata_fault or not metadata_data else behind_json(metadata_data),
+        metadata_modified=root["metadata"].modified if "metadata" in root else None,
+        folder_modified=_own_time(storage),
+        newest_modified=_newest(root, logs),
+    )
+
+
+def _list_root(storage: Storage) -> dict[str, Entry] | Checkpoint:
+    """What lies in the folder; a checkpoint without content where that cannot be told, or nothing is there."""
     try:
         root = {entry.name: entry for entry in storage.list_folder("")}
         if "metadata" not in root and is_there(storage, "metadata"):
@@ -181,98 +239,84 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         return _absent(storage, exists=True, fault=LogFault("", NOT_A_FILE, "a file stands where the folder should"))
     except OSError as error:
         return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))
+    return root
 
-    query_id, metadata_fault, metadata_data = read_metadata(storage, root)
-    trailing = "" if metadata_fault or not metadata_data else behind_json(metadata_data)
+
+@dataclass
+class _Logs:
+    """The two logs while they are read."""
+
+    offsets_folder: LogFolder
+    commits_folder: LogFolder
+    offsets: dict[int, OffsetLogEntry | LogFault] = field(default_factory=dict)
+    commits: dict[int, CommitLogEntry | LogFault] = field(default_factory=dict)
+    crc_faults: dict[str, LogFault] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> tuple[LogFolder, LogFolder]:
+        return self.offsets_folder, self.commits_folder
+
+    @property
+    def needed_state(self) -> int | None:
+        """The version of the state that the next start loads."""
+        planned, committed = self.offsets_folder.last, self.commits_folder.last
+        return None if planned is None else planned + 1 if committed == planned else planned
+
+    @property
+    def hidden_leftovers(self) -> int:
+        return sum(folder.leftover_count - len(folder.leftovers) for folder in self.folders)
+
+    def read_offsets(self, storage: BoundedStorage, which: slice) -> None:
+        _read_entries(storage, self.offsets_folder, parse_offset_log, which, self.offsets, self.crc_faults)
+
+    def read_commits(self, storage: BoundedStorage, which: slice) -> None:
+        _read_entries(storage, self.commits_folder, parse_commit_log, which, self.commits, self.crc_faults)
+
+
+def _read_logs(storage: BoundedStorage) -> _Logs:
     offsets_folder = check_end(storage, read_log_folder(storage, "offsets"))
     newest = offsets_folder.last
-    commits_folder = check_end(
-        storage, read_log_folder(storage, "commits"), () if newest is None else (newest, newest - 1)
-    )
-    count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
-    crc_faults: dict[str, LogFault] = {}
-    offsets: dict[int, OffsetLogEntry | LogFault] = {}
-    commits: dict[int, CommitLogEntry | LogFault] = {}
-    recent = slice(0, min(count, ENTRIES_REMOTE))
-    _read_entries(storage, offsets_folder, parse_offset_log, recent, offsets, crc_faults)
-    _read_entries(storage, commits_folder, parse_commit_log, recent, commits, crc_faults)
-    if metadata_data:
-        check_crc(storage, "metadata", metadata_data, crc_faults)
+    wanted = () if newest is None else (newest, newest - 1)
+    return _Logs(offsets_folder, check_end(storage, read_log_folder(storage, "commits"), wanted))
 
-    folders = read_source_folders(storage)
-    known = folders if isinstance(folders, tuple) else ()
-    planned, committed = offsets_folder.last, commits_folder.last
-    needed = None if planned is None else planned + 1 if committed == planned else planned
-    state = read_state(storage, needed)
-    # Last, with what the budget has left: the older entries show traces only.
-    older = slice(recent.stop, count)
-    _read_entries(storage, commits_folder, parse_commit_log, older, commits, crc_faults)
-    _read_entries(storage, offsets_folder, parse_offset_log, older, offsets, crc_faults)
-    schema_logs = [log for folder in known for log in folder.schema_logs]
-    other_faults = [folders] if isinstance(folders, LogFault) else []
-    for name, entry in root.items():
-        if entry.kind == FOLDER and name.startswith("_schema_log_"):
-            log = read_schema_log(storage, name)
-            (other_faults if isinstance(log, LogFault) else schema_logs).append(log)  # type: ignore[arg-type]
-    odd = sorted(name for name, entry in root.items() if entry.kind == OTHER and name in ("sources", "state"))
-    other_faults += [LogFault(name, UNREADABLE, f"{name} is a device, a pipe or a link to nothing") for name in odd]
-    leftovers = [name for name in root if is_leftover(name) and name != ".metadata.crc"]
-    leftovers += [*offsets_folder.leftovers, *commits_folder.leftovers, *state.leftovers]
-    leftovers += [name for folder in known for name in folder.leftovers]
-    strange = [
-        *sorted(name for name in root if name not in ROOT_NAMES and name not in leftovers and name != ".metadata.crc"),
-        *offsets_folder.strays,
-        *commits_folder.strays,
-    ]
-    hidden = offsets_folder.leftover_count + commits_folder.leftover_count
-    shown = len(offsets_folder.leftovers) + len(commits_folder.leftovers)
-    return Checkpoint(
-        location=storage.location,
-        storage=storage.kind,
-        checks_crc=storage.checks_crc,
-        exists=True,
-        query_id=query_id,
-        metadata_fault=metadata_fault,
-        offsets_folder=offsets_folder,
-        commits_folder=commits_folder,
-        offsets=dict(sorted(offsets.items())),
-        commits=dict(sorted(commits.items())),
-        crc_faults=crc_faults,
-        sources=_sources(offsets_folder, offsets, known),
-        sources_exist=None if isinstance(folders, LogFault) else folders is not None,
-        schema_logs=tuple(schema_logs),
-        state=state,
-        leftovers=tuple(leftovers),
-        leftover_count=len(leftovers) + hidden - shown,
-        strange=tuple(strange),
-        other_faults=tuple(other_faults),
-        sampled=_sampled(offsets_folder, commits_folder, offsets, commits, known, state),
-        files=len(offsets_folder.ids)
-        + len(commits_folder.ids)
-        + sum(folder.files for folder in known)
-        + state.files
-        + sum(entry.kind == FILE for entry in root.values()),
-        size=offsets_folder.size
-        + commits_folder.size
-        + sum(folder.size for folder in known)
-        + state.size
-        + sum(entry.size or 0 for entry in root.values() if entry.kind == FILE),
-        metadata_trailing=trailing,
-        metadata_modified=root["metadata"].modified if "metadata" in root else None,
-        folder_modified=_own_time(storage),
-        newest_modified=max(
-            (
-                time
-                for time in (
-                    *(entry.modified for entry in root.values()),
-                    offsets_folder.last_modified,
-                    commits_folder.last_modified,
-                )
-                if time is not None
-            ),
-            default=None,
-        ),
+
+def _read_schema_logs(storage: Storage, root: Mapping[str, Entry]) -> tuple[list[SchemaLog], list[LogFault]]:
+    """Those that lie beside the logs, where a Delta source was told to keep its own there."""
+    names = [name for name, entry in root.items() if entry.kind == FOLDER and name.startswith("_schema_log_")]
+    found = [read_schema_log(storage, name) for name in names]
+    return (
+        [log for log in found if not isinstance(log, LogFault)],
+        [log for log in found if isinstance(log, LogFault)],
     )
+
+
+def _odd_folders(root: Mapping[str, Entry]) -> list[LogFault]:
+    odd = sorted(name for name, entry in root.items() if entry.kind == OTHER and name in ("sources", "state"))
+    return [LogFault(name, UNREADABLE, f"{name} is a device, a pipe or a link to nothing") for name in odd]
+
+
+def _leftovers(root: Mapping[str, Entry], logs: _Logs, known: Sequence[SourceFolder], state: State) -> tuple[str, ...]:
+    """Files of writes that did not end."""
+    return (
+        *(name for name in root if is_leftover(name) and name != ".metadata.crc"),
+        *(name for folder in logs.folders for name in folder.leftovers),
+        *state.leftovers,
+        *(name for folder in known for name in folder.leftovers),
+    )
+
+
+def _strange(root: Mapping[str, Entry], logs: _Logs, leftovers: Sequence[str]) -> tuple[str, ...]:
+    """What nobody here knows."""
+    known = {*ROOT_NAMES, *leftovers, ".metadata.crc"}
+    return (
+        *sorted(name for name in root if name not in known),
+        *(name for folder in logs.folders for name in folder.strays),
+    )
+
+
+def _newest(root: Mapping[str, Entry], logs: _Logs) -> float | None:
+    times = (*(entry.modified for entry in root.values()), *(folder.last_modified for folder in logs.folders))
+    return max((time for time in times if time is not None), default=None)
 
 
 _Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
