@@ -110,7 +110,7 @@ def undo_remedy(
 
 
 def _begin_undo(run: Running, claims: ExitStack, check: Callable[[Running], None]) -> Running:
-    """The undo is begun, or another process has ended it. The stages stand still where anything of theirs was changed."""
+    """The undo is begun, or another process has ended it. Stages of which anything was changed stand still."""
     plan, taken_over = run.plan, has_taken_over(run.plan, run.journal)
     if taken_over and stops_jobs(plan):
         return stand_still_again(run, claims, _first_of(undo_order(plan, run.journal)), check)
