@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+# By these a row is known, from the first table to the last: a topic or file, its partition, the place in it.
+POSITION = ("source", "partition", "offset")
 Transform = Callable[["DataFrame"], "DataFrame"]
 
 

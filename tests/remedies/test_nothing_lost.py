@@ -11,7 +11,7 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
-from surestart.remedies.loss.still_given import read_giving, read_rows
+from surestart.remedies.loss.still_given import read_giving, read_row_positions
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import From
@@ -211,7 +211,7 @@ CHANGES: dict[str, tuple[Callable[[Path, bytes], None], int]] = {
 def test_a_file_altered_under_its_own_name_is_not_taken_for_what_was_read(spark: Any, stood: Environment) -> None:
     raw, file = chain_of(stood).links[0], sorted(Path(stood.landing).iterdir())[3]
     text, times = file.read_bytes(), file.stat().st_mtime_ns
-    rows = read_rows(spark, raw.outputs)
+    rows = read_row_positions(spark, raw.outputs)
     assert read_giving(spark, stood, raw).gives_all
     found = {}
     for name, (change, _) in CHANGES.items():

@@ -9,7 +9,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.remedies.plan.ranges import Range, read_rows
+from surestart.remedies.plan.ranges import Range, read_range_rows
 from tests.foundation.rows import land
 
 
@@ -25,7 +25,7 @@ def test_a_hole_in_one_file_opens_no_other_file(spark: Any, environment: Environ
     wanted.parent.mkdir()
     wanted.write_bytes(b"".join(b"%d\n" % number for number in range(9)))
 
-    rows = read_rows(spark, environment, build_stages({})[0], [Range(f"file:{wanted}", 0, 3, 4)])
+    rows = read_range_rows(spark, environment, build_stages({})[0], [Range(f"file:{wanted}", 0, 3, 4)])
     if alone:
         # Spark has listed them all by now.
         for other in others:

@@ -18,7 +18,7 @@ from surestart.words.finding import Finding, Severity
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CODE, BESIDE, JOBS_PAUSED = "REMEDY_UNFINISHED", "REMEDY_BESIDE", "REMEDY_JOBS_PAUSED"
+CODE, GOES_ON_BESIDE, JOBS_PAUSED = "REMEDY_UNFINISHED", "REMEDY_BESIDE", "REMEDY_JOBS_PAUSED"
 
 
 def refuse_half_way(environment: Environment, query: str, spark: SparkSession | None, options: str = "") -> None:
@@ -59,7 +59,7 @@ def beside(journal: Journal, query: str, environment: Environment, options: str 
     verb = journal.verb
     swap = "For the swap at its end they have to stand still. " if journal.state == FILLING else ""
     return Finding(
-        BESIDE,
+        GOES_ON_BESIDE,
         Severity.INFO,
         f"a {first.remedy} of {first.stage} goes on beside {query} (digest {digest}, {len(steps)} steps done, next: "
         f"{journal.last.next or 'its end'})",

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from surestart.environment import Environment
-from surestart.history.describe_run import options_of
-from surestart.typed import at, surestart
-
-
-def named(environment: Environment) -> str:
-    """-e local --root /data/sensor"""
-    return at(environment.name, options_of(environment))
+from surestart.history.describe_run import named as named
+from surestart.typed import surestart
 
 
 def plan_command(environment: Environment, remedy: str, stage: str, options: str = "") -> str:

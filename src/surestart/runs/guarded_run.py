@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import SurestartError
+from surestart.facts.delta.pinned import first_line
 from surestart.history.claim_file import HeldClaim
 from surestart.history.describe_run import named, now_ms
 from surestart.history.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
@@ -171,17 +172,10 @@ def _metric(batch: int, rows: int, seconds: float, report: Mapping[str, Any]) ->
 
 def _not_written(stage: str, environment: Environment, problem: Exception) -> SurestartError:
     return SurestartError(
-        f"the run of {stage} is not in the history: {_first_line(problem)}",
+        f"the run of {stage} is not in the history: {first_line(problem)}",
         meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The next start knows "
         "less of this one.",
         next=f"surestart history {stage} {named(environment)}",
         do_not="run the stage again for the sake of the history.",
         code="HistoryNotWritten",
     )
-
-
-def _first_line(problem: Exception) -> str:
-    lines = [line.strip(" :") for line in str(problem).splitlines() if line.strip()]
-    # Py4J names its own object first, and the error on the next line.
-    told = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return told[0][:300] if told else type(problem).__name__

@@ -52,7 +52,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> SurestartError:
     if type(error).__module__.startswith(("pyspark.", "py4j.", "grpc.")):
         return _of_spark(error, arguments)
     return Unexpected(
-        f"{_class(error)} in {_place(error)}: {_first_line(error)}",
+        f"{_class(error)} in {_place(error)}: {_redacted_line(error)}",
         meaning="A fault of surestart itself and no verdict: from this call nothing is known of the stream. "
         "What it had written by then is whole; `run`, `apply` and `undo` go on where they were.",
         next=_again(arguments),
@@ -67,7 +67,7 @@ def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
     condition = condition_of(error) if hasattr(error, "getErrorClass") else ""  # type: ignore[arg-type]
     return CannotTell(
         f"Spark answered {_place(error)} with {_class(error)}"
-        f"{f', {condition}' if condition else ''}: {_first_line(error)}",
+        f"{f', {condition}' if condition else ''}: {_redacted_line(error)}",
         meaning="It is no verdict: what was asked of Spark was not done. What was written by then is whole; `run`, "
         "`apply` and `undo` go on where they were.",
         next=surestart("explain", condition) if condition else _again(arguments),
@@ -128,6 +128,6 @@ def _place(error: Exception) -> str:
     return f"{frame.f_globals.get('__name__')}:{number}"
 
 
-def _first_line(error: Exception) -> str:
+def _redacted_line(error: Exception) -> str:
     text = redact(str(error), secret_values()).strip()
     return (text.splitlines()[0][:300] if text else "no message").encode("ascii", "backslashreplace").decode("ascii")

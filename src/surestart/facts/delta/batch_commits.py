@@ -25,7 +25,7 @@ def read_new_steps(spark: SparkSession, table: Table, query_id: str, batch_id: i
     return _steps(newest.where(f"version > {since}"), query_id, batch_id)
 
 
-def read_version(spark: SparkSession, table: Table) -> int:
+def newest_version(spark: SparkSession, table: Table) -> int:
     """The table's newest version."""
     return int(spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0]["version"])
 

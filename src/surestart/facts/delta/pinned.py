@@ -13,7 +13,7 @@ from surestart.spark.delta_table import read_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POSITION = "source STRING, partition INT, offset BIGINT"
+POSITION_TYPES = "source STRING, partition INT, offset BIGINT"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read_pinned(spark: SparkSession, pinned: Pinned) -> DataFrame | None:
 def read_positions(spark: SparkSession, pinned: Pinned) -> DataFrame:
     """Empty for a table that is not there."""
     rows = read_pinned(spark, pinned)
-    return spark.createDataFrame([], POSITION) if rows is None else rows
+    return spark.createDataFrame([], POSITION_TYPES) if rows is None else rows
 
 
 def reading_errors() -> tuple[type[Exception], ...]:

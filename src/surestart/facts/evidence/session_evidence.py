@@ -18,6 +18,7 @@ from surestart.errors import CannotTell
 from surestart.facts.delta import HistoryEvidence, history_evidence
 from surestart.facts.delta.commit import Commit, FileChanges, texts
 from surestart.facts.delta.log import log_retention
+from surestart.facts.delta.pinned import first_line
 from surestart.facts.delta.schema_change import TAKES_COLUMNS
 from surestart.facts.evidence.sink_evidence import (
     HISTORY,
@@ -66,11 +67,9 @@ def _sink(spark: SparkSession, sink: SinkDeclaration) -> SinkEvidence:
     try:
         history, detail = _ask(spark, table_sql(sink.target, sink.path))
     except PySparkException as error:
-        return (
-            sink_missing(HISTORY) if condition_of(error) in _MISSING else sink_unreadable(_first_line(error), HISTORY)
-        )
+        return sink_missing(HISTORY) if condition_of(error) in _MISSING else sink_unreadable(first_line(error), HISTORY)
     except (CannotTell, OSError) as error:
-        return sink_unreadable(_first_line(error), HISTORY)
+        return sink_unreadable(first_line(error), HISTORY)
     files = detail.get("numFiles")
     # No file is no row; some files may still hold none, and only a count would tell.
     has_rows = None if files is None else bool(files)
@@ -103,9 +102,9 @@ def read_source_by_session(spark: SparkSession, source: SourceDeclaration, first
     except PySparkException as error:
         if condition_of(error) in _MISSING:
             return DeltaSourceEvidence(exists=False)
-        return DeltaSourceEvidence(problem=_first_line(error))
+        return DeltaSourceEvidence(problem=first_line(error))
     except (CannotTell, OSError) as error:
-        return DeltaSourceEvidence(problem=_first_line(error))
+        return DeltaSourceEvidence(problem=first_line(error))
 
 
 def _schema_at(spark: SparkSession, table: str, version: int) -> str:
@@ -167,7 +166,3 @@ def with_changes(commit: Commit) -> Commit:
 def _number(commit: Commit, name: str) -> int:
     text = commit.metrics.get(name, "0")
     return int(text) if text.isdecimal() else 0
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.reach import Reach, read_reach
-from surestart.facts.delta.pinned import POSITION, first_line, reading_errors
+from surestart.facts.delta.pinned import POSITION_TYPES, first_line, reading_errors
 from surestart.remedies.count.count_databases import undecided_difference
 from surestart.remedies.count.count_positions import Present
 from surestart.remedies.count.counts import POSITIONS, Counts, StageCount
@@ -34,7 +34,7 @@ def _count(spark: SparkSession, link: Link, reach: Reach, count: Count, own: Own
     try:
         before = own.sink.read_holdings(own.environment)
         rows = own.read_positions(spark)
-        counted = count([Present(own.label, None, spark.createDataFrame([], POSITION) if rows is None else rows)])
+        counted = count([Present(own.label, None, spark.createDataFrame([], POSITION_TYPES) if rows is None else rows)])
         changed = own.sink.read_holdings(own.environment) != before
     except unreadable as error:
         why = error.what if isinstance(error, SurestartError) else f"{own.label} cannot be read: {first_line(error)}"

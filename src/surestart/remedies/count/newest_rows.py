@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from surestart.remedies.count.counts import KEPT_GAPS, Counts, Gap
 from surestart.remedies.count.position_gaps import runs_or_extents
+from surestart.stage import POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_POSITION = ("source", "partition", "offset")
 _FETCHED, _EXAMPLES = 20_000, 20
 _SUMS = ("input", "rows", "distinct", "lost", "duplicated", "wrong", "from_nowhere", "pending")
 
@@ -92,7 +92,7 @@ def _judge(newest: Newest) -> DataFrame:
     from pyspark.sql import functions as F
 
     shared = [name for name in newest.keyed.columns if name in newest.everything.columns]
-    positioned = set(_POSITION) <= set(newest.everything.columns)
+    positioned = set(POSITION) <= set(newest.everything.columns)
     kinds = {field.name: field.dataType for field in newest.everything.schema}
 
     def side(rows: DataFrame, name: str) -> DataFrame:
@@ -100,7 +100,7 @@ def _judge(newest: Newest) -> DataFrame:
             # The table may have a wider type than its input; the union needs one.
             return F.col(column).cast(kinds[column])
 
-        position = F.struct(*_POSITION) if positioned and name != "have" else F.lit(None)
+        position = F.struct(*POSITION) if positioned and name != "have" else F.lit(None)
         return rows.select(
             F.struct(*[taken(key).alias(key) for key in newest.keys]).alias("keys"),
             F.struct(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.remedies.loss.loss import Loss, Marks, Reaching, _below, count_lost
-from surestart.remedies.loss.still_given import read_giving, read_rows
+from surestart.remedies.loss.still_given import read_giving, read_row_positions
 from surestart.remedies.plan.chain import NEWEST, POSITION, Link, Output
 from surestart.remedies.plan.kept import removed_rows
 from surestart.remedies.plan.missing_positions import not_in
@@ -43,7 +43,7 @@ def find_loss(found: Reaching, link: Link, kept: DataFrame | None) -> Loss:
 def _losses(found: Reaching, link: Link, kept: DataFrame | None) -> Iterator[Loss]:
     # Where its source gives all of its rows again, it gives those that go.
     asked = link.name == found.giving.link.name and found.giving.gives_all
-    rows = None if asked else read_rows(found.spark, link.outputs)
+    rows = None if asked else read_row_positions(found.spark, link.outputs)
     if rows is not None:
         yield count_lost(found, link, rows if kept is None else removed_rows(rows, kept))
     for output in link.outputs:
@@ -67,7 +67,7 @@ def hidden_below(found: Reaching, link: Link, marks: Marks) -> int:
         return 0
     named = [(source, int(part), mark) for source, parts in marks.items() for part, mark in parts.items()]
     below = found.spark.createDataFrame(named, "source STRING, partition INT, below BIGINT")
-    given, have = _below(read_table(found.spark, link.input), below), read_rows(found.spark, link.outputs)
+    given, have = _below(read_table(found.spark, link.input), below), read_row_positions(found.spark, link.outputs)
     if have is None:
         return 0
     missing = not_in(given.select(*POSITION), have)

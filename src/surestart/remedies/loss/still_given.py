@@ -154,7 +154,7 @@ def read_giving(spark: SparkSession, environment: Environment, link: Link, topic
 
         return replace(giving, evidence=read_kafka_evidence(source.bootstrap, source.topic, source.security))
     if isinstance(source, FileSource):
-        rows = read_rows(spark, link.outputs)
+        rows = read_row_positions(spark, link.outputs)
         if rows is not None:
             judged = _judge_files(giving, source, rows)
             as_read = judged.where("as_read").select("source", "partition", "last")
@@ -168,7 +168,7 @@ def read_giving(spark: SparkSession, environment: Environment, link: Link, topic
     return giving
 
 
-def read_rows(spark: SparkSession, outputs: Sequence[Output]) -> DataFrame | None:
+def read_row_positions(spark: SparkSession, outputs: Sequence[Output]) -> DataFrame | None:
     """Position of each row of these tables, and what all of them tell of the file that it came from. None: there is no
     such table with positions."""
     kinds = [(output, read_columns(spark, output.table) or {}) for output in outputs]

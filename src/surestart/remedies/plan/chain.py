@@ -28,12 +28,11 @@ from surestart.sinks.abilities import (
 )
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
-from surestart.stage import Sink, Stage
+from surestart.stage import POSITION, Sink, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POSITION = ("source", "partition", "offset")
 __all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import UsageError
-from surestart.spark.delta_table import read_columns, read_table
+from surestart.facts.delta.pinned import POSITION_TYPES, read_version
+from surestart.spark.delta_table import read_columns
 from surestart.spark.large_side import large_side
 
 if TYPE_CHECKING:
@@ -101,20 +102,11 @@ def summarize_kept(marks: Sequence[Any]) -> dict[str, Any]:
 
 
 def read_at(spark: SparkSession, environment: Environment, name: str, version: int) -> DataFrame:
+    """The table as it was then; no row where it was not there."""
     table = environment.table(name)
     if version < 0 or read_columns(spark, table) is None:
-        return spark.createDataFrame([], "source STRING, partition INT, offset BIGINT")
-    if table.path:
-        return spark.read.format("delta").option("versionAsOf", version).load(table.path)
-    return spark.sql(f"SELECT * FROM {table.sql} VERSION AS OF {int(version)}")
-
-
-def count_removed(spark: SparkSession, environment: Environment, name: str, kept: DataFrame) -> int:
-    """Rows of the table that do not stay."""
-    table = environment.table(name)
-    if read_columns(spark, table) is None:
-        return 0
-    return removed_rows(read_table(spark, table), kept).count()
+        return spark.createDataFrame([], POSITION_TYPES)
+    return read_version(spark, table, version)
 
 
 def removed_rows(rows: DataFrame, kept: DataFrame) -> DataFrame:

@@ -29,7 +29,7 @@ class Range:
     last: int
 
 
-def read_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
+def read_range_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
     """The rows of the stage's source whose position lies in one of the ranges."""
     if isinstance(stage.source, KafkaSource):
         evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)

@@ -24,7 +24,7 @@ from surestart.remedies.count.counts import Gap
 from surestart.remedies.plan.backfill_sinks import refuse_unknown_sinks
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.ranges import Range, inside, joined, read_rows
+from surestart.remedies.plan.ranges import Range, inside, joined, read_range_rows
 from surestart.remedies.plan.unread_begin import refuse_unread_begin
 from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.run_steps import run_steps
@@ -219,7 +219,7 @@ def _timed(
 ) -> DataFrame | None:
     """Rows with these positions and the time at which they arrived: of what the stage reads, or of the first table
     above it that has kept the time. A row keeps its position from one table to the next."""
-    rows = read_rows(spark, environment, chain.link(stage).stage, wanted)
+    rows = read_range_rows(spark, environment, chain.link(stage).stage, wanted)
     above = stage
     while _TIME not in rows.columns:
         above = chain.link(above).upstream

@@ -20,7 +20,7 @@ from surestart.remedies.plan.chain import Link
 from surestart.remedies.plan.database_facts import read_column_names
 from surestart.remedies.plan.journaling import again
 from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.ranges import Range, inside, read_rows
+from surestart.remedies.plan.ranges import Range, inside, read_range_rows
 from surestart.remedies.plan.running import Running
 from surestart.remedies.plan.unread_begin import refuse_unread_begin
 from surestart.remedies.plan.world import check_world
@@ -46,7 +46,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
     ranges = [Range(*one) for one in step.arguments["ranges"]]
-    rows = read_rows(run.spark, environment, stage, ranges)
+    rows = read_range_rows(run.spark, environment, stage, ranges)
     context = BatchContext(environment, stage.name, link.query, link.checkpoint)
     identity = identity_of(run)
     added: dict[str, int | None] = {}

@@ -32,11 +32,10 @@ from surestart.remedies.plan.running import Running
 from surestart.remedies.plan.same_topic import recorded_topic
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
+from surestart.stage import POSITION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_POSITION = ["source", "partition", "offset"]
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
@@ -160,14 +159,14 @@ def _placed(
     rows = None
     for output in outputs:
         some = read_at(run.spark, environment, output.table.name, versions[output.table.name])
-        if set(_POSITION) <= set(some.columns):
-            rows = some.select(*_POSITION) if rows is None else rows.unionAll(some.select(*_POSITION))
+        if set(POSITION) <= set(some.columns):
+            rows = some.select(*POSITION) if rows is None else rows.unionAll(some.select(*POSITION))
     return rows
 
 
 def _input_beside(run: Running, own: Environment, name: str, versions: Mapping[str, int]) -> DataFrame | None:
     rows = read_at(run.spark, own, name, versions[name])
-    return rows if set(_POSITION) <= set(rows.columns) else None
+    return rows if set(POSITION) <= set(rows.columns) else None
 
 
 def _not_exact(run: Running, what: str, code: str) -> BesideNotExact:

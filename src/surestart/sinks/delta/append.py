@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.batch_commits import read_new_steps, read_version
+from surestart.facts.delta.batch_commits import newest_version, read_new_steps
 from surestart.failpoints import reach
 from surestart.sinks.abilities import EVERY_ROW, Hole, Output
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
@@ -80,7 +80,7 @@ def append_once(
     # Delta says nothing of an append that it drops, and the runner reads the commits of local tables only. Asked once
     # a run: where this batch is new to the table, those after it are.
     asked = batch_id == context.first_new_batch and not has_receipts(table.path)
-    before = read_version(spark, table) if asked else -1
+    before = newest_version(spark, table) if asked else -1
     note = commit_note(context.query, query_id, batch_id, context.stage, step)
     append_with_pair(rows, table, f"{query_id}:{step}" if step else query_id, batch_id, note)
     if asked and step not in read_new_steps(spark, table, query_id, batch_id, since=before):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.batch_commits import read_version
+from surestart.facts.delta.batch_commits import newest_version
 from surestart.failpoints import reach
 from surestart.sinks.abilities import NEWEST, Hole, Output
 from surestart.sinks.delta.identity import commit_note
@@ -139,7 +139,7 @@ class MergeBatch:
         newest.createOrReplaceTempView(view)
         try:
             merge = self.merge_sql(view, batch_df.columns, found, as_new=as_new)
-            since = -1 if pair is None else read_version(spark, self.table)
+            since = -1 if pair is None else newest_version(spark, self.table)
             reach("merge.before_commit")
             with applied(spark, pairs(MERGE)), self._carried(spark, pair, query_id, batch_id):
                 counts = self._run(spark, merge, batch_id)

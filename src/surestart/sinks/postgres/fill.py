@@ -12,7 +12,7 @@ from surestart.facts.postgres.target import Target, check_upsert, find_target
 from surestart.sinks.postgres.copy import Loaded, Staging
 from surestart.sinks.postgres.move import append_missing_rows, keep_reported_rows, upsert_rows
 from surestart.sinks.postgres.once import REMOVED, WITHDRAWN, Load, RemedyWork, Removal, at_work
-from surestart.sinks.postgres.remedy import POSITION
+from surestart.stage import POSITION
 
 
 def fill_rows(removal: Removal, load: Load) -> int | None:

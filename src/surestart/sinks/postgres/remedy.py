@@ -33,11 +33,10 @@ from surestart.sinks.postgres.once import (
     at_work,
     milliseconds,
 )
+from surestart.stage import POSITION
 
 if TYPE_CHECKING:
     import psycopg
-
-POSITION = ("source", "partition", "offset")
 
 
 @dataclass(frozen=True)
