@@ -9,7 +9,7 @@ bring itself. The stages below read the new rows like any others.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from surestart.history.describe_run import named
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now
 from surestart.remedies.count.certificate import certify
-from surestart.remedies.count.counts import Gap
+from surestart.remedies.count.counts import Gap, StageCount
 from surestart.remedies.plan.backfill_sinks import refuse_unknown_sinks
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
@@ -79,53 +79,13 @@ def plan_backfill(
     refuse_unread_begin(spark, environment, chain, stage)
     # This stage alone: counting the others would take their time and change nothing.
     counts = certify(spark, environment, Chain((link,))).stages
-    # A database is told only while no batch is in flight; the Delta table beside it is told also then.
-    untold = [one for one in counts if one.cannot_tell]
-    if counts[0].cannot_tell:
-        why = counts[0].problem or f"of {counts[0].counts.undecided:,} nobody knows whether the stage has passed them"
-        raise CannotTell(
-            f"what {link.query} lacks cannot be told: {why}",
-            meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
-            next=f"surestart verify {named(environment)}",
-            code="GapsUnknown",
-        )
+    _refuse_untold(link, environment, counts[0])
     wanted = joined(narrow([gap for one in counts for gap in one.gaps], ranges))
     if between != Between():
         wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
     _refuse_doubling(spark, environment, chain, stage, wanted)
-    rows = sum(one.last - one.first + 1 for one in wanted)
-    complete = all(one.gaps_complete for one in counts)
+    rows = _rows_of(wanted)
     action = "merge rows" if link.keyed else "add rows"
-    more = "" if complete else f" These are the newest {len(counts[0].gaps)} gaps; there are more: plan again."
-    statements = [
-        f"{len(wanted)} ranges, at most {rows:,} rows, that {link.query} has passed and its output has not."
-        if wanted
-        else f"Nothing is missing in the output of {link.query} there.",
-        *(
-            [f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}"]
-            if wanted
-            else []
-        ),
-        *([_OF_KEYS] if link.keyed and wanted else []),
-        *(
-            f"What {' and '.join(one.outputs)} lacks cannot be told now ({one.problem or 'a batch is in flight'}): "
-            "it gets the rows of these ranges, and no others."
-            for one in untold
-        ),
-    ]
-    steps = [
-        Step(
-            f"backfill:{stage}",
-            "backfill",
-            f"write {rows:,} missing rows of {len(wanted)} ranges",
-            stage,
-            {"ranges": [[one.source, one.partition, one.first, one.last] for one in wanted]},
-        )
-    ]
-    below = chain.below(stage)[1:]
-    if request.run:
-        steps += run_steps(below, environment, read_runs(environment, spark))
-        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     return Plan(
         remedy="backfill",
         stage=stage,
@@ -135,13 +95,68 @@ def plan_backfill(
         touched=(stage,),
         # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
         world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
-        steps=tuple(steps) if wanted else (),
-        effects=tuple(Effect(name, action, rows if wanted else 0) for name in _targets(link)),
-        statements=tuple(statements),
+        steps=_steps(spark, environment, chain, stage, wanted, request) if wanted else (),
+        effects=tuple(Effect(name, action, rows) for name in _targets(link)),
+        statements=tuple(_describe(link, counts, wanted)),
         settings=dict(request.settings),
         pipeline=request.pipeline,
         options=request.options,
     )
+
+
+def _refuse_untold(link: Link, environment: Environment, counted: StageCount) -> None:
+    """Raises where nobody knows what the stage's Delta tables lack."""
+    if counted.cannot_tell:
+        why = counted.problem or f"of {counted.counts.undecided:,} nobody knows whether the stage has passed them"
+        raise CannotTell(
+            f"what {link.query} lacks cannot be told: {why}",
+            meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
+            next=f"surestart verify {named(environment)}",
+            code="GapsUnknown",
+        )
+
+
+def _describe(link: Link, counts: Sequence[StageCount], wanted: Sequence[Range]) -> Iterator[str]:
+    if not wanted:
+        yield f"Nothing is missing in the output of {link.query} there."
+    else:
+        yield (
+            f"{len(wanted)} ranges, at most {_rows_of(wanted):,} rows, "
+            f"that {link.query} has passed and its output has not."
+        )
+        complete = all(one.gaps_complete for one in counts)
+        more = "" if complete else f" These are the newest {len(counts[0].gaps)} gaps; there are more: plan again."
+        yield f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}"
+        if link.keyed:
+            yield _OF_KEYS
+    # A database is told only while no batch is in flight; the Delta table beside it is told also then.
+    for one in counts:
+        if one.cannot_tell:
+            yield (
+                f"What {' and '.join(one.outputs)} lacks cannot be told now ({one.problem or 'a batch is in flight'}): "
+                "it gets the rows of these ranges, and no others."
+            )
+
+
+def _steps(
+    spark: SparkSession,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    wanted: Sequence[Range],
+    request: Request,
+) -> tuple[Step, ...]:
+    ranges = [[one.source, one.partition, one.first, one.last] for one in wanted]
+    what = f"write {_rows_of(wanted):,} missing rows of {len(wanted)} ranges"
+    write = Step(f"backfill:{stage}", "backfill", what, stage, {"ranges": ranges})
+    if not request.run:
+        return (write,)
+    below = run_steps(chain.below(stage)[1:], environment, read_runs(environment, spark))
+    return (write, *below, Step("certify", "certify", "count every row from the source to the last table"))
+
+
+def _rows_of(wanted: Sequence[Range]) -> int:
+    return sum(one.last - one.first + 1 for one in wanted)
 
 
 def _refuse_doubling(
