@@ -15,11 +15,17 @@ advises `failOnDataLoss=false`. The first it does not see at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from surestart.errors import SurestartError, UsageError
-from surestart.facts.kafka.evidence import KafkaEvidence, measure_lag, read_kafka_evidence
+from surestart.facts.kafka.evidence import (
+    KafkaEvidence,
+    PartitionEvidence,
+    PartitionLag,
+    measure_lag,
+    read_kafka_evidence,
+)
 from surestart.facts.kafka.range import read_next_range
 from surestart.typed import typed
 from surestart.verdict.resampling import Sample
@@ -88,72 +94,72 @@ def check_positions(
     """What stands between the checkpoint's next offsets and the topic as it is. offsets and ends: as in measure_lag."""
     if not evidence.exists:
         return (_missing(evidence),)
-    findings = []
     lags = measure_lag(evidence, offsets, ends)
     gone = [lag for lag in lags if lag.partition not in evidence.by_partition]
     lost = [lag for lag in lags if lag.lost]
     beyond = [lag for lag in lags if lag.beyond and lag not in gone]
-    if lost:
-        total = sum(lag.lost for lag in lost)
-        where = "they are in no table either."
-        if any(offsets.get(lag.partition) != (ends or offsets).get(lag.partition) for lag in lost):
-            where = "those of the batch in flight are in a table only if it was written before its driver died."
-        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
-        findings.append(
-            Finding(
-                "KAFKA_RECORDS_LOST",
-                Severity.UNSAFE,
-                f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
-                f"Retention or delete-records removed them from the topic; {where} "
-                f"The topic keeps records for {_duration(evidence.retention_ms)}.",
-                commands.plan("reset"),
-                _NEVER,
-            )
-        )
-    if beyond:
-        listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.beyond} past its end" for lag in beyond)
-        findings.append(
-            Finding(
-                "KAFKA_OFFSETS_BEYOND_END",
-                Severity.UNSAFE,
-                f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
-                "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
-                commands.plan("reset"),
-                "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
-            )
-        )
-    if gone:
-        findings.append(
-            Finding(
-                "KAFKA_PARTITIONS_GONE",
-                Severity.UNSAFE,
-                f"{len(gone)} partition(s) of the checkpoint are not in topic {evidence.topic!r}: "
-                + _listed(str(lag.partition) for lag in gone),
-                "Partitions cannot be removed from a topic: it was deleted and made again with fewer.",
-                commands.plan("reset"),
-                _NEVER,
-            )
-        )
     waiting = [one for one in evidence.partitions if one.latest < one.end]
-    if waiting:
-        hidden = sum(one.end - one.latest for one in waiting)
-        findings.append(
-            Finding(
-                "KAFKA_TRANSACTION_OPEN",
-                Severity.INFO,
-                f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
-                "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
-                typed(
-                    "kafka-transactions.sh",
-                    "--bootstrap-server",
-                    evidence.bootstrap,
-                    "find-hanging",
-                    "--topic",
-                    evidence.topic,
-                ),
-            )
-        )
-    return tuple(findings)
+    in_flight = any(offsets.get(lag.partition) != (ends or offsets).get(lag.partition) for lag in lost)
+    return (
+        *([_records_lost(evidence, lost, in_flight, commands)] if lost else []),
+        *([_beyond_end(evidence, beyond, commands)] if beyond else []),
+        *([_partitions_gone(evidence, gone, commands)] if gone else []),
+        *([_transaction_open(evidence, waiting)] if waiting else []),
+    )
+
+
+def _records_lost(
+    evidence: KafkaEvidence, lost: Sequence[PartitionLag], in_flight: bool, commands: Commands
+) -> Finding:
+    total = sum(lag.lost for lag in lost)
+    listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.lost} from {lag.next_offset}" for lag in lost)
+    where = "they are in no table either."
+    if in_flight:
+        where = "those of the batch in flight are in a table only if it was written before its driver died."
+    return Finding(
+        "KAFKA_RECORDS_LOST",
+        Severity.UNSAFE,
+        f"{total} offsets in {len(lost)} partition(s) were deleted before they were read: {listed}",
+        f"Retention or delete-records removed them from the topic; {where} "
+        f"The topic keeps records for {_duration(evidence.retention_ms)}.",
+        commands.plan("reset"),
+        _NEVER,
+    )
+
+
+def _beyond_end(evidence: KafkaEvidence, beyond: Sequence[PartitionLag], commands: Commands) -> Finding:
+    listed = _listed(f"{evidence.topic}-{lag.partition}: {lag.beyond} past its end" for lag in beyond)
+    return Finding(
+        "KAFKA_OFFSETS_BEYOND_END",
+        Severity.UNSAFE,
+        f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
+        "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
+        commands.plan("reset"),
+        "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
+    )
+
+
+def _partitions_gone(evidence: KafkaEvidence, gone: Sequence[PartitionLag], commands: Commands) -> Finding:
+    listed = _listed(str(lag.partition) for lag in gone)
+    return Finding(
+        "KAFKA_PARTITIONS_GONE",
+        Severity.UNSAFE,
+        f"{len(gone)} partition(s) of the checkpoint are not in topic {evidence.topic!r}: {listed}",
+        "Partitions cannot be removed from a topic: it was deleted and made again with fewer.",
+        commands.plan("reset"),
+        _NEVER,
+    )
+
+
+def _transaction_open(evidence: KafkaEvidence, waiting: Sequence[PartitionEvidence]) -> Finding:
+    hidden, place = sum(one.end - one.latest for one in waiting), ("--bootstrap-server", evidence.bootstrap)
+    return Finding(
+        "KAFKA_TRANSACTION_OPEN",
+        Severity.INFO,
+        f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
+        "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
+        typed("kafka-transactions.sh", *place, "find-hanging", "--topic", evidence.topic),
+    )
 
 
 def _missing(evidence: KafkaEvidence) -> Finding:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
-from surestart.facts.storage.storage import FILE, FOLDER, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
 
 SHOWN = 20
 # One says that something is wrong; a hundred thousand of them say no more.
@@ -62,74 +62,96 @@ class LogFolder:
 
 def read_log_folder(storage: Storage, name: str) -> LogFolder:
     """One listing, no file opened."""
-    ids: list[int] = []
-    empty: list[int] = []
-    crcs: list[int] = []
-    blocked: list[int] = []
-    misread: list[tuple[str, int]] = []
-    leftovers: list[str] = []
-    strays: list[str] = []
-    faults: list[LogFault] = []
-    leftover_count = stray_count = size = others = 0
-    times: list[float] = []
+    seen = _Seen(name)
     try:
         for entry in storage.list_folder(name):
-            size += entry.size or 0
-            if is_batch_name(entry.name):
-                batch = int(entry.name)
-                if entry.kind == FOLDER:
-                    # Spark's listing passes over it, Spark's writing runs into it.
-                    if len(blocked) < FAULTS:
-                        why = "a folder stands where a file belongs"
-                        faults.append(LogFault(f"{name}/{entry.name}", NOT_A_FILE, why))
-                    blocked.append(batch)
-                    continue
-                if entry.kind != FILE:
-                    others += 1
-                    if others <= FAULTS:
-                        why = "a device, a pipe or a link that leads out of the checkpoint: not opened"
-                        faults.append(LogFault(f"{name}/{entry.name}", UNREADABLE, why))
-                    ids.append(batch)
-                    continue
-                ids.append(batch)
-                if entry.size == 0:
-                    empty.append(batch)
-                if entry.modified is not None:
-                    times[:] = [min([entry.modified, *times[:1]]), max([entry.modified, *times[1:]])]
-            elif entry.name[:1] == "." and entry.name[-4:] == ".crc" and is_batch_name(entry.name[1:-4]):
-                crcs.append(int(entry.name[1:-4]))
-            elif is_leftover(entry.name):
-                leftover_count += 1
-                leftovers.append(f"{name}/{entry.name}") if len(leftovers) < SHOWN else None
-            else:
-                if entry.kind == FILE and (taken := number_as_java_reads(entry.name)) is not None:
-                    misread.append((entry.name, taken))
-                stray_count += 1
-                strays.append(f"{name}/{entry.name}") if len(strays) < SHOWN else None
+            seen.take(entry)
     except FileNotFoundError:
         return LogFolder(name, exists=False)
     except NotADirectoryError:
         return LogFolder(name, exists=True, faults=(LogFault(name, NOT_A_FILE, "a file stands where a folder should"),))
     except OSError as error:
         return LogFolder(name, exists=None, faults=(LogFault(name, UNREADABLE, f"{type(error).__name__}: {error}"),))
-    ids.sort()
-    return LogFolder(
-        name=name,
-        exists=True,
-        ids=tuple(ids),
-        empty=frozenset(empty),
-        crcs=frozenset(crcs),
-        blocked=tuple(sorted(blocked)),
-        misread=tuple(sorted(misread, key=lambda pair: pair[1]))[-SHOWN:],
-        leftovers=tuple(sorted(leftovers)),
-        leftover_count=leftover_count,
-        strays=tuple(sorted(strays)),
-        stray_count=stray_count,
-        size=size,
-        first_modified=times[0] if times else None,
-        last_modified=times[1] if times else None,
-        faults=tuple(faults),
-    )
+    return seen.as_folder()
+
+
+@dataclass
+class _Seen:
+    """What a listing has shown so far. Of what should not be there a few are kept by name, and all are counted."""
+
+    name: str
+    ids: list[int] = field(default_factory=list)
+    empty: list[int] = field(default_factory=list)
+    crcs: list[int] = field(default_factory=list)
+    blocked: list[int] = field(default_factory=list)
+    misread: list[tuple[str, int]] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+    faults: list[LogFault] = field(default_factory=list)
+    leftover_count: int = 0
+    stray_count: int = 0
+    others: int = 0
+    size: int = 0
+    first: float | None = None
+    last: float | None = None
+
+    def take(self, entry: Entry) -> None:
+        self.size += entry.size or 0
+        path = f"{self.name}/{entry.name}"
+        if is_batch_name(entry.name):
+            self._take_batch(entry, path)
+        elif entry.name[:1] == "." and entry.name[-4:] == ".crc" and is_batch_name(entry.name[1:-4]):
+            self.crcs.append(int(entry.name[1:-4]))
+        elif is_leftover(entry.name):
+            self.leftover_count += 1
+            if len(self.leftovers) < SHOWN:
+                self.leftovers.append(path)
+        else:
+            if entry.kind == FILE and (taken := number_as_java_reads(entry.name)) is not None:
+                self.misread.append((entry.name, taken))
+            self.stray_count += 1
+            if len(self.strays) < SHOWN:
+                self.strays.append(path)
+
+    def _take_batch(self, entry: Entry, path: str) -> None:
+        batch = int(entry.name)
+        if entry.kind == FOLDER:
+            # Spark's listing passes over it, Spark's writing runs into it.
+            if len(self.blocked) < FAULTS:
+                self.faults.append(LogFault(path, NOT_A_FILE, "a folder stands where a file belongs"))
+            self.blocked.append(batch)
+            return
+        self.ids.append(batch)
+        if entry.kind != FILE:
+            self.others += 1
+            if self.others <= FAULTS:
+                why = "a device, a pipe or a link that leads out of the checkpoint: not opened"
+                self.faults.append(LogFault(path, UNREADABLE, why))
+            return
+        if entry.size == 0:
+            self.empty.append(batch)
+        if entry.modified is not None:
+            self.first = entry.modified if self.first is None else min(self.first, entry.modified)
+            self.last = entry.modified if self.last is None else max(self.last, entry.modified)
+
+    def as_folder(self) -> LogFolder:
+        return LogFolder(
+            name=self.name,
+            exists=True,
+            ids=tuple(sorted(self.ids)),
+            empty=frozenset(self.empty),
+            crcs=frozenset(self.crcs),
+            blocked=tuple(sorted(self.blocked)),
+            misread=tuple(sorted(self.misread, key=lambda pair: pair[1]))[-SHOWN:],
+            leftovers=tuple(sorted(self.leftovers)),
+            leftover_count=self.leftover_count,
+            strays=tuple(sorted(self.strays)),
+            stray_count=self.stray_count,
+            size=self.size,
+            first_modified=self.first,
+            last_modified=self.last,
+            faults=tuple(self.faults),
+        )
 
 
 def check_end(storage: Storage, folder: LogFolder, expected: Iterable[int] = ()) -> LogFolder:
