@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from surestart.avro.schemas import read_fixed_schema as read_fixed_schema
     from surestart.cli.stage_answers import ask_stages as diagnose
     from surestart.declaration import SinkDeclaration as SinkDeclaration
+    from surestart.declaration import SourceDeclaration as SourceDeclaration
     from surestart.environment import Environment as Environment
     from surestart.environment import Table as Table
     from surestart.environment import environment_from_settings as environment_from_settings
@@ -114,8 +115,9 @@ _PLACES = {
     "Both": ("surestart.sinks.both", "Both"),
     "DatabaseUrl": ("surestart.facts.postgres.url", "DatabaseUrl"),
     "SecretPlace": ("surestart.facts.kafka.security", "SecretPlace"),
-    # A sink of your own
+    # A sink or a source of your own
     "SinkDeclaration": ("surestart.declaration", "SinkDeclaration"),
+    "SourceDeclaration": ("surestart.declaration", "SourceDeclaration"),
     "SinkEvidence": ("surestart.facts.evidence.sink_evidence", "SinkEvidence"),
     "Holdings": ("surestart.sinks.abilities", "Holdings"),
     "batches_held": ("surestart.facts.evidence.sink_evidence", "evidence_from_ledger"),
@@ -223,6 +225,7 @@ __all__ = [
     "SinkDeclaration",
     "SinkEvidence",
     "Source",
+    "SourceDeclaration",
     "Stage",
     "StageRun",
     "StoppedHalfway",

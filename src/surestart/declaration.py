@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass(frozen=True)
 class SourceDeclaration:
-    """kind: files | kafka | delta. target: landing folder, topic(s) or table; path: the Delta source's own path."""
+    """kind: files | kafka | delta, or a name of your own.
+    target: landing folder, topic(s) or table.
+    path: the Delta source's own path."""
 
     kind: str
     target: str

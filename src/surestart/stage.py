@@ -41,7 +41,8 @@ class BatchContext:
 
 
 class Source(Protocol):
-    """Where a stage reads from, as a stream, and as everything that is there now."""
+    """Where a stage reads from, as a stream, and as everything that is there now. A source of a kind of its own may say
+    more: `surestart.sources.abilities`."""
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame: ...
 

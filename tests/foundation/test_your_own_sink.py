@@ -194,3 +194,51 @@ def raising(kind: type, name: str, error: Exception | None) -> type:
             raise error
 
     return type("Broken", (kind,), {name: answer})
+
+
+@dataclass(frozen=True)
+class Pulses:
+    """A source of a kind that nobody knows. says: what it finds, or why it cannot tell."""
+
+    says: Any = ()
+
+    def read_stream(self, spark: SparkSession, environment: Environment) -> Any:
+        raise NotImplementedError
+
+    def read_batch(self, spark: SparkSession, environment: Environment) -> Any:
+        raise NotImplementedError
+
+    def declare(self, environment: Environment) -> surestart.SourceDeclaration:
+        return surestart.SourceDeclaration("pulses", "meter 7")
+
+    def find_problems(self, environment: Environment, checkpoint: str) -> Any:
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.says
+
+
+GONE = surestart.Finding(
+    "PULSES_GONE", surestart.Severity.UNSAFE, "12 pulses are gone", "They are not read.", "surestart status"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"),
+    [
+        (Pulses(), Verdict.SAFE),
+        (Pulses((GONE,)), Verdict.UNSAFE),
+        (Pulses(OSError("no answer")), Verdict.CANNOT_TELL),
+        (Pulses(None), Verdict.CANNOT_TELL),
+        (Pulses("nothing"), Verdict.CANNOT_TELL),
+        (without(Pulses, "find_problems")(), Verdict.CANNOT_TELL),
+    ],
+)
+def test_a_source_of_your_own_says_what_is_wrong_or_nobody_can_tell(
+    source: Any, verdict: Verdict, tmp_path: Path
+) -> None:
+    environment = environment_from_settings("local", "meters", {"root": str(tmp_path)})
+    stage = Stage("read", source, lambda rows: rows, surestart.DeltaAppend("pulses", "at BIGINT"))
+
+    (diagnosis,) = surestart.diagnose(environment, [stage], spark="4.0")
+
+    assert diagnosis.verdict is verdict

@@ -13,6 +13,7 @@ from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.sinks.abilities import read_own_evidence
+from surestart.sources.abilities import NotAsked, ask_own_source
 from surestart.spark.spark_lines import DEFAULT, installed_version
 from surestart.stage import Stage
 from surestart.typed import typed
@@ -53,10 +54,15 @@ def ask_stage(
     except CannotTell as error:
         unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
 
-    def kafka(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
+    def ask_source(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         from surestart.verdict.ask_kafka import ask_kafka
-        from surestart.verdict.source_findings import not_asked
+        from surestart.verdict.source_findings import not_asked, source_unread
 
+        if source.kind != "kafka":
+            try:
+                return ask_own_source(stage.source, source, environment, checkpoint.location)
+            except NotAsked as why:
+                return (source_unread(source, str(why), commands),)
         topics = kafka_sources(stage, source)
         if not topics:
             return (not_asked(source, commands),)
@@ -72,7 +78,7 @@ def ask_stage(
         stage.declare(environment),
         sinks={**own, **(sinks or {})},
         ask_delta=ask_delta,
-        ask_kafka=kafka,
+        ask_source=ask_source,
         history=history,
         settled=_find_settled(environment, stage, journals),
         reading=_find_reading(environment, stage, journals),

@@ -46,6 +46,7 @@ from surestart.words.next_commands import Commands
 
 # Of a table and the first version that is not read yet, if any was.
 AskDelta = Callable[[SourceDeclaration, int | None], DeltaSourceEvidence]
+AskSource = Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]]
 SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
 _HALF_WAY = "REMEDY_UNFINISHED"
 _FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
@@ -167,7 +168,7 @@ def read_stage(
     declaration: StageDeclaration,
     *,
     sinks: Mapping[str, SinkEvidence] | None = None,
-    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None = None,
+    ask_source: AskSource | None = None,
     ask_delta: AskDelta | None = None,
     history: Iterable[Mapping[str, object]] = (),
     storage: Storage | None = None,
@@ -175,7 +176,7 @@ def read_stage(
     reading: Reading | None = None,
 ) -> Evidence:
     """Everything that plain reads can tell. `sinks` hold, by target, what a session or a database has answered already;
-    `ask_delta` is called for each table without a path, `ask_kafka` for each Kafka source."""
+    `ask_delta` is called for each table without a path, `ask_source` for Kafka and for kinds that nobody here knows."""
     storage = storage or open_storage(declaration.checkpoint)
     checkpoint = read_checkpoint(declaration.checkpoint, storage)
     first = checkpoint.latest_planned is None
@@ -189,7 +190,7 @@ def read_stage(
             query_id=checkpoint.query_id,
         ),
         sources=tuple(
-            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_kafka, ask_delta, reading)
+            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_source, ask_delta, reading)
             for index, source in enumerate(declaration.sources)
         ),
         history=tuple(history),
@@ -265,7 +266,7 @@ def _read_source(
     span: Span,
     checkpoint: Checkpoint,
     storage: Storage,
-    ask_kafka: Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]] | None,
+    ask_source: AskSource | None,
     ask_delta: AskDelta | None,
     reading: Reading | None,
 ) -> SourceEvidence:
@@ -280,10 +281,10 @@ def _read_source(
         return DeltaSourceEvidence(problem="its files cannot be opened by name; a session can tell")
     if source.kind == "files":
         return read_file_source(source.path or source.target, span, storage)
-    if source.kind == "kafka" and ask_kafka is not None:
-        return ask_kafka(source, checkpoint)
     if source.kind in ("rate", "memory"):
         return ()
+    if ask_source is not None:
+        return ask_source(source, checkpoint)
     return FileSourceEvidence(problem=f"a source of kind {source.kind!r} is not known here and was not asked")
 
 
