@@ -167,10 +167,10 @@ def test_names_that_no_terminal_can_show(tmp_path: Path) -> None:
 def test_an_error_of_sparks_own_is_named_and_is_no_fault_of_surestart() -> None:
     from pyspark.errors import AnalysisException
 
-    from surestart.words.unexpected import explained
+    from surestart.words.unexpected import as_unexpected
 
     refusal = AnalysisException(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "x"})
-    said = explained(refusal, ("run", "all"))
+    said = as_unexpected(refusal, ("run", "all"))
     assert (said.code, said.exit_code) == ("SparkError", 4)
     assert "pyspark.errors.exceptions.base.AnalysisException, CANNOT_PARSE_DATATYPE" in said.what
     assert said.next == "surestart explain CANNOT_PARSE_DATATYPE"

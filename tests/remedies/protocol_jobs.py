@@ -34,7 +34,7 @@ from surestart.journal.journal import (
 from surestart.journal.states import check_move
 from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs, without_held
 from surestart.remedies.jobs.plan_jobs import LOOK
-from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger, read_stopped_jobs
+from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs, read_stopped_jobs
 
 Steps = Iterator[None]
 STAGES = ("raw-ingest", "merge-gold")
@@ -130,7 +130,7 @@ class World:
 
     def jobs_of(self, stages: tuple[str, ...]) -> tuple[JobState, ...]:
         return tuple(
-            JobState(number, job.stage, (job.stage,), (Trigger("schedule", not job.active),), self.runs_of(number))
+            JobState(number, job.stage, (job.stage,), (JobTrigger("schedule", not job.active),), self.runs_of(number))
             for number, job in self.jobs.items()
             if job.stage in stages
         )

@@ -26,8 +26,8 @@ from surestart.history.run_record import RunRecord
 from surestart.remedies.jobs.api import open_jobs_api
 from surestart.remedies.jobs.databricks_jobs import (
     JobState,
+    JobTrigger,
     StoppedJobs,
-    Trigger,
     read_jobs,
     read_stopped_jobs,
     resume_jobs,
@@ -108,7 +108,7 @@ def test_the_jobs_of_this_bundle_are_found_by_their_tags(server: JobsApi, client
     assert [(job.name, job.queries, job.found_in) for job in found] == [
         (f"{prefix}{query}", (query,), "tags") for query in QUERIES
     ]
-    assert [job.triggers for job in found] == [(Trigger("schedule", paused=target == "dev"),)] * 3
+    assert [job.triggers for job in found] == [(JobTrigger("schedule", paused=target == "dev"),)] * 3
 
 
 def test_in_dev_another_persons_jobs_are_never_found(server: JobsApi, client: WorkspaceClient) -> None:
@@ -356,7 +356,7 @@ def test_a_paused_continuous_job_that_was_started_by_hand_is_paused_again(
     server.space.by_hand.add(11)
     server.space.add_run(11)
     jobs = state_of(client, 11)
-    assert jobs[0].triggers == (Trigger("continuous", paused=True, by_hand=True),)
+    assert jobs[0].triggers == (JobTrigger("continuous", paused=True, by_hand=True),)
 
     stopped = stop_jobs(jobs, client=client, **QUICK)
     resume_jobs(stopped, client=client, say=lines.append)
@@ -767,7 +767,11 @@ def statuses(server: JobsApi) -> list[str | None]:
 
 
 def test_values_come_back_from_json_as_they_were() -> None:
-    triggers = (Trigger("schedule", False), Trigger("continuous", True, by_hand=True), Trigger("triggers", True, "{}"))
+    triggers = (
+        JobTrigger("schedule", False),
+        JobTrigger("continuous", True, by_hand=True),
+        JobTrigger("triggers", True, "{}"),
+    )
     stopped = StoppedJobs(
         (JobState(2**53 + 1, "ü", (RAW, "x"), triggers, (1, 2), "tags"), JobState(1, "", (), (), ())), (7,)
     )
@@ -787,7 +791,7 @@ def test_values_come_back_from_json_as_they_were() -> None:
     ],
 )
 def test_a_journal_that_was_damaged_is_not_guessed_at(change: Any) -> None:
-    values = StoppedJobs((JobState(11, "a", (RAW,), (Trigger("schedule", False),), (1,)),)).as_dict()
+    values = StoppedJobs((JobState(11, "a", (RAW,), (JobTrigger("schedule", False),), (1,)),)).as_dict()
     change(values)
 
     with pytest.raises(UsageError) as caught:

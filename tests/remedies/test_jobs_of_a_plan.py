@@ -23,7 +23,7 @@ from surestart.journal.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITH
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.jobs.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
-from surestart.remedies.jobs.state import JobState, Trigger
+from surestart.remedies.jobs.state import JobState, JobTrigger
 from surestart.remedies.plan.beside import BesideNotExact
 from surestart.remedies.plan.plan import Plan, Step, parse_plan
 from surestart.remedies.plan.running import Stopping
@@ -481,7 +481,7 @@ def test_a_plan_without_jobs_is_the_plan() -> None:
 
 
 def test_a_plan_says_which_jobs_it_pauses_and_that_is_part_of_its_digest() -> None:
-    running = (Trigger("continuous", paused=False),)
+    running = (JobTrigger("continuous", paused=False),)
     jobs = [JobState(11, "gold", ("sensor-merge-gold",), running, (901,)), JobState(12, "late", (), (), ())]
     plan = add_jobs(BARE, jobs)
 

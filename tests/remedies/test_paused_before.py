@@ -6,11 +6,15 @@ import pytest
 
 from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, JOBS, RELEASED, UNDONE, UNPAUSE, Entry, Journal
 from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs
-from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger
+from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs
 
 A, B = "a" * 64, "b" * 64
-NOW = JobState(11, "gold", ("sensor-merge-gold",), (Trigger("schedule", paused=True), Trigger("trigger", True)), (7,))
-THEN = JobState(11, "gold", ("sensor-merge-gold",), (Trigger("schedule", paused=False), Trigger("trigger", True)), ())
+NOW = JobState(
+    11, "gold", ("sensor-merge-gold",), (JobTrigger("schedule", paused=True), JobTrigger("trigger", True)), (7,)
+)
+THEN = JobState(
+    11, "gold", ("sensor-merge-gold",), (JobTrigger("schedule", paused=False), JobTrigger("trigger", True)), ()
+)
 
 
 def journal(*states: str, remedy: str = "reset", jobs: tuple[JobState, ...] = (THEN,)) -> Journal:
@@ -46,7 +50,7 @@ def test_a_job_that_somebody_has_paused_stays_so(other: Journal) -> None:
 
 def test_a_remedys_own_journal_and_a_trigger_that_was_exchanged_change_nothing() -> None:
     assert as_before([NOW], [journal(BEGUN, JOBS, RELEASED)], A) == (NOW,)
-    other = JobState(11, "gold", (), (Trigger("continuous", paused=True),), ())
+    other = JobState(11, "gold", (), (JobTrigger("continuous", paused=True),), ())
     assert as_before([other], [journal(BEGUN, JOBS, RELEASED)], B) == (other,)
 
 
@@ -58,7 +62,7 @@ def test_only_a_remedy_whose_jobs_are_all_taken_over_is_closed() -> None:
 
 
 def test_a_job_that_came_since_is_added_to_what_the_journal_knows() -> None:
-    new = JobState(13, "gold again", ("sensor-merge-gold",), (Trigger("schedule", paused=False),), (8,))
+    new = JobState(13, "gold again", ("sensor-merge-gold",), (JobTrigger("schedule", paused=False),), (8,))
 
     assert with_new_jobs(StoppedJobs((THEN,), (5,)), StoppedJobs((NOW, new))) == StoppedJobs((THEN, new), (5,))
 

@@ -103,11 +103,11 @@ def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:  # noqa: BLE001 - the last place where it can get a name and a code that is no verdict
-        from surestart.words.unexpected import explained, traceback_of
+        from surestart.words.unexpected import as_unexpected, traceback_of
 
         if traceback or "--traceback" in arguments:
             sys.stderr.write(traceback_of(error))
-        said = explained(error, arguments)
+        said = as_unexpected(error, arguments)
         sys.stderr.write(f"{said}\n")
         return said.exit_code
 

@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
         log.interrupted()
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - as in the command line's main, and as an object like the others
-        from surestart.words.unexpected import explained, traceback_of
+        from surestart.words.unexpected import as_unexpected, traceback_of
 
-        said = explained(error, args.typed)
+        said = as_unexpected(error, args.typed)
         log.error(said, "" if said.exit_code == EXIT_USAGE else traceback_of(error))
         return said.exit_code
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.local.kafka_certificate import Certificate, make_certificate
+from surestart.local.kafka_certificate import BrokerCertificate, make_certificate
 from surestart.local.kafka_configuration import Ports, format_storage, free_ports, server_command, write_configuration
 from surestart.local.kafka_jars import resolve_kafka_jars
 from surestart.spark.java import Java, find_java
@@ -59,7 +59,7 @@ class KafkaBroker:
     java: Java
     jars: Path
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    certificate: Certificate | None = field(default=None, repr=False)
+    certificate: BrokerCertificate | None = field(default=None, repr=False)
     client_authority: str = ""
     pid: int = 0
     _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)

@@ -1,7 +1,7 @@
 """A key and a certificate for the local broker's TLS listener, made by the JDK's own keytool.
 
     <folder>/keystore.p12    the key, readable for its owner only; its password is random and in server.properties
-    Certificate.pem          what a client has to trust: SURESTART_KAFKA_SSL_CA_PEM
+    BrokerCertificate.pem    what a client has to trust: SURESTART_KAFKA_SSL_CA_PEM
 
 The certificate signs itself and names 127.0.0.1 and localhost, so a client checks the host name as it would elsewhere.
 """
@@ -23,13 +23,13 @@ _PASSWORD = "SURESTART_KEYSTORE_PASSWORD"
 
 
 @dataclass(frozen=True)
-class Certificate:
+class BrokerCertificate:
     keystore: Path
     password: str = field(repr=False)
     pem: str = field(repr=False)
 
 
-def make_certificate(java: Java, folder: Path) -> Certificate:
+def make_certificate(java: Java, folder: Path) -> BrokerCertificate:
     """A new key and certificate are in the folder."""
     keystore, password = folder / "keystore.p12", secrets.token_urlsafe(18)
     shared = ("-alias", "broker", "-keystore", str(keystore), "-storetype", "PKCS12", "-storepass:env", _PASSWORD)
@@ -38,7 +38,7 @@ def make_certificate(java: Java, folder: Path) -> Certificate:
         *("-dname", "CN=localhost", "-ext", "SAN=ip:127.0.0.1,dns:localhost"),
     )
     keystore.chmod(0o600)
-    return Certificate(keystore, password, _keytool(java, password, "-exportcert", "-rfc", *shared))
+    return BrokerCertificate(keystore, password, _keytool(java, password, "-exportcert", "-rfc", *shared))
 
 
 def _keytool(java: Java, password: str, *arguments: str) -> str:

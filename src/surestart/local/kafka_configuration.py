@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.local.kafka_certificate import Certificate
+from surestart.local.kafka_certificate import BrokerCertificate
 from surestart.spark.java import Java
 
 # Below 32768, where the system takes ports for outgoing connections: a broker that is down for a second must find its
@@ -113,7 +113,7 @@ def write_configuration(
     folder: Path,
     ports: Ports,
     users: Mapping[str, str],
-    certificate: Certificate | None = None,
+    certificate: BrokerCertificate | None = None,
     client_authority: str = "",
 ) -> None:
     """server.properties and log4j2.properties are in the folder, readable for their owner only. client_authority: PEM

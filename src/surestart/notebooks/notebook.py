@@ -153,14 +153,14 @@ def stages_of(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, Stag
 def run_stage(spark: SparkSession, environment: Environment, stage: Stage) -> StageRun:
     """The stage has processed what was available. Whatever goes wrong ends in four parts, below its traceback."""
     from surestart.runs.runner import run_stage as run_behind_the_gate
-    from surestart.words.unexpected import explained
+    from surestart.words.unexpected import as_unexpected
 
     try:
         return run_behind_the_gate(spark, environment, stage)
     except SurestartError:
         raise
     except Exception as problem:
-        raise explained(problem, ("run", stage.name, *shlex.split(options_of(environment)))) from problem
+        raise as_unexpected(problem, ("run", stage.name, *shlex.split(options_of(environment)))) from problem
 
 
 def show_run(run: StageRun) -> None:

@@ -246,16 +246,16 @@ _NOT_KEPT = frozenset({"NOT_SUPPORTED_WITH_SERVERLESS"})
 
 
 @contextmanager
-def kept(rows: DataFrame) -> Iterator[DataFrame]:
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
     """The rows are computed once for several writes inside the block. Serverless compute refuses to keep any; there
     they are computed for each write."""
-    with kept_if_possible(rows):
+    with persisted_if_possible(rows):
         yield rows
 
 
 @contextmanager
-def kept_if_possible(rows: DataFrame) -> Iterator[bool]:
-    """As `kept`; whether they are."""
+def persisted_if_possible(rows: DataFrame) -> Iterator[bool]:
+    """As `persisted`; whether they are."""
     held = _is_kept(rows)
     try:
         yield held
@@ -268,7 +268,7 @@ def keeps_rows(spark: SparkSession) -> bool:
     """Whether rows can be kept on this compute; each session is asked once."""
     if not is_connect(spark):
         return True
-    with kept_if_possible(spark.range(0)) as held:
+    with persisted_if_possible(spark.range(0)) as held:
         return held
 
 

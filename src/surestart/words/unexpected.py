@@ -37,7 +37,7 @@ EXTRAS = {
 }
 
 
-def explained(error: Exception, arguments: Sequence[str]) -> SurestartError:
+def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
     """The error in four parts, without secrets."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("surestart"):
         return _not_installed(error.name)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from surestart.errors import CannotTell
 from surestart.facts.delta.actions import FILE, Action, action_cost, checked, damaged, read_actions, unreadable
-from surestart.facts.delta.listing import Checkpoint
+from surestart.facts.delta.listing import DeltaCheckpoint
 from surestart.facts.storage.read_budget import NotRead, charge
 from surestart.facts.storage.storage import Storage
 
@@ -27,7 +27,7 @@ class PyarrowMissing(CannotTell):
 
 
 def read_checkpoint_actions(
-    files: Storage, checkpoint: Checkpoint, columns: Collection[str]
+    files: Storage, checkpoint: DeltaCheckpoint, columns: Collection[str]
 ) -> Iterator[tuple[str, Action]]:
     """Kind and body of each action; `columns` are kinds, or kind.field to decode less. Follows V2 sidecars when files
     are asked for."""

@@ -35,7 +35,7 @@ STAGED = "_staged_commits"
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class DeltaCheckpoint:
     """One complete checkpoint of the log: every file that is needed to read it."""
 
     version: int
@@ -46,7 +46,7 @@ class Checkpoint:
 @dataclass(frozen=True)
 class Listing:
     commits: dict[int, int] = field(default_factory=dict)  # version -> size of its file
-    checkpoints: tuple[Checkpoint, ...] = ()  # newest first
+    checkpoints: tuple[DeltaCheckpoint, ...] = ()  # newest first
     staged: int = -1  # the highest version that was handed to a catalog under a name of its own
 
     @cached_property
@@ -114,7 +114,7 @@ def _counts(name: str) -> bool:
 def _list(files: BoundedStorage) -> Listing | None:
     """None: no commit and no checkpoint is in the listing."""
     commits: dict[int, int] = {}
-    whole: list[Checkpoint] = []
+    whole: list[DeltaCheckpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
     staged = -1
     try:
@@ -123,7 +123,7 @@ def _list(files: BoundedStorage) -> Listing | None:
             if match := _COMMIT.fullmatch(name):
                 commits[int(match[1])] = -1 if size is None else size
             elif (match := _SINGLE.fullmatch(name)) or (match := _UUID.fullmatch(name)):
-                whole.append(Checkpoint(int(match[1]), (f"_delta_log/{name}",), (-1 if size is None else size,)))
+                whole.append(DeltaCheckpoint(int(match[1]), (f"_delta_log/{name}",), (-1 if size is None else size,)))
             elif match := _PART.fullmatch(name):
                 parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
             elif name == STAGED:
@@ -139,7 +139,7 @@ def _list(files: BoundedStorage) -> Listing | None:
     for (version, total), found in parts.items():
         # A missing part is a missing share of the transactions: such a checkpoint is no checkpoint.
         if len(found) == total and set(found) == set(range(1, total + 1)):
-            whole.append(Checkpoint(version, tuple(found[index] for index in sorted(found))))
+            whole.append(DeltaCheckpoint(version, tuple(found[index] for index in sorted(found))))
     whole.sort(key=lambda checkpoint: checkpoint.version, reverse=True)
     return Listing(commits, tuple(whole), staged)
 

@@ -10,7 +10,7 @@ from surestart.facts.delta.remedy_note import MARKER, UNDO
 from surestart.journal.commit_once import find_commit
 from surestart.journal.step_kinds import changes_content, is_of_jobs
 from surestart.remedies.jobs.back import set_jobs_back
-from surestart.remedies.plan.journaling import enter, explained, stopped
+from surestart.remedies.plan.journaling import enter, in_four_parts, stopped
 from surestart.remedies.plan.plan import Step
 from surestart.remedies.plan.running import Running
 from surestart.remedies.steps.clear import find_output
@@ -24,14 +24,14 @@ def give_up(run: Running, step: Step, problem: Exception) -> SurestartError:
         untouched = _is_untouched(run, step)
     except failures as second:
         # Whatever keeps the table from being asked: then nobody knows, and the undo stays open.
-        return stopped(run, f"{step.what} ({explained(second).what})", problem, "undo")
+        return stopped(run, f"{step.what} ({in_four_parts(second).what})", problem, "undo")
     former = run.journal.former_state
     if (not untouched or not former) and isinstance(problem, SurestartError) and problem.code == "SourceLostRows":
         return problem  # It names the number that the same command goes on with.
     if not untouched or not former:
         return stopped(run, step.what, problem, "undo")
     run = set_jobs_back(enter(run, former, "", ""))
-    said = explained(problem)
+    said = in_four_parts(problem)
     kind = CannotTell if isinstance(said, CannotTell) else Refused
     return kind(
         f"the undo of {run.digest[:12]} was given up at: {step.what}: {said.what}",

@@ -24,7 +24,7 @@ from surestart.remedies.count.position_blocks import Found, Limit, Sides, compar
 from surestart.remedies.count.position_gaps import read_gaps
 from surestart.remedies.plan.chain import Link
 from surestart.sources.kafka import KafkaSource
-from surestart.spark.session import kept
+from surestart.spark.session import persisted
 from surestart.stage import Source
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def count_positions(
     judge: Judge = as_found,
     problem: str = "",
 ) -> StageCount:
-    with kept(compare(spark, sides)) as blocks:
+    with persisted(compare(spark, sides)) as blocks:
         found = judge(read_places(blocks))
         lost = [(one.source, one.partition) for one in found.places if one.counts.lost and one.partition is not None]
         gaps, complete = read_gaps(spark, blocks, stage, lost) if lost else ((), not found.totals.lost)

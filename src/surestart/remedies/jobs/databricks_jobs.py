@@ -27,9 +27,9 @@ from surestart.remedies.jobs.state import (
     PAUSED,
     UNPAUSED,
     JobState,
+    JobTrigger,
     ResumedJobs,
     StoppedJobs,
-    Trigger,
     pause_settings,
     read_stopped_jobs,
     read_stored_job,
@@ -38,9 +38,9 @@ from surestart.remedies.jobs.state import (
 
 __all__ = [
     "JobState",
+    "JobTrigger",
     "ResumedJobs",
     "StoppedJobs",
-    "Trigger",
     "read_jobs",
     "read_stopped_jobs",
     "read_stored_job",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from surestart.journal.journal import Journal
-from surestart.remedies.jobs.state import JobState, StoppedJobs, Trigger, read_stopped_jobs
+from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs, read_stopped_jobs
 
 
 def as_before(jobs: Iterable[JobState], journals: Iterable[Journal], digest: str = "") -> tuple[JobState, ...]:
@@ -64,5 +64,5 @@ def _paused_by(journal: Journal) -> tuple[JobState, ...]:
     return () if before is None else read_stopped_jobs(before).jobs
 
 
-def _set(trigger: Trigger, active: bool) -> Trigger:
+def _set(trigger: JobTrigger, active: bool) -> JobTrigger:
     return replace(trigger, paused=trigger.paused and not active)

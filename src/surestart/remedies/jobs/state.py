@@ -23,7 +23,7 @@ _SEVERAL = "triggers"
 
 
 @dataclass(frozen=True)
-class Trigger:
+class JobTrigger:
     """paused: as it is set. by_hand: a continuous job that is set to paused and that somebody started nevertheless."""
 
     kind: str
@@ -48,7 +48,7 @@ class JobState:
     job_id: int
     name: str
     queries: tuple[str, ...]
-    triggers: tuple[Trigger, ...]
+    triggers: tuple[JobTrigger, ...]
     active_runs: tuple[int, ...]
     found_in: str = ""
 
@@ -111,7 +111,7 @@ def read_stored_job(values: Mapping[str, Any]) -> JobState:
             name=str(values["name"]),
             queries=tuple(str(query) for query in values["queries"]),
             triggers=tuple(
-                Trigger(str(one["kind"]), _truth(one["paused"]), str(one["entry"]), _truth(one["by_hand"]))
+                JobTrigger(str(one["kind"]), _truth(one["paused"]), str(one["entry"]), _truth(one["by_hand"]))
                 for one in values["triggers"]
             ),
             active_runs=tuple(_number(run) for run in values["active_runs"]),
@@ -129,17 +129,17 @@ def read_stopped_jobs(values: Mapping[str, Any]) -> StoppedJobs:
     return StoppedJobs(tuple(read_stored_job(job) for job in jobs), cancelled)
 
 
-def triggers_of(job: Mapping[str, Any]) -> tuple[Trigger, ...]:
+def triggers_of(job: Mapping[str, Any]) -> tuple[JobTrigger, ...]:
     """What starts the job, read from the answer of jobs/get."""
     settings = job.get("settings") or {}
     state = (job.get("trigger_state") or {}).get("pause_status")
     found = [
         # Left out means active: the platform's default.
-        Trigger(kind, paused := settings[kind].get("pause_status") == PAUSED, "", _by_hand(kind, paused, state))
+        JobTrigger(kind, paused := settings[kind].get("pause_status") == PAUSED, "", _by_hand(kind, paused, state))
         for kind in _ONE
         if settings.get(kind)
     ]
-    return (*found, *(Trigger(_SEVERAL, one.get("pause_status") == PAUSED, _entry(one)) for one in _list(settings)))
+    return (*found, *(JobTrigger(_SEVERAL, one.get("pause_status") == PAUSED, _entry(one)) for one in _list(settings)))
 
 
 def pause_settings(

@@ -64,7 +64,7 @@ def read_again(run: Running) -> Running:
     return replace(run, journal=next(one for one in journals if one.digest == run.digest))
 
 
-def explained(problem: Exception) -> SurestartError:
+def in_four_parts(problem: Exception) -> SurestartError:
     """A failure of Spark, Delta or the file system in the four parts of our own."""
     if isinstance(problem, SurestartError):
         return problem
@@ -76,7 +76,7 @@ def explained(problem: Exception) -> SurestartError:
 
 
 def stopped(run: Running, what: str, failure: Exception, verb: str) -> SurestartError:
-    problem = explained(failure)
+    problem = in_four_parts(failure)
     held = run.journal.paused_jobs is not None and run.journal.state != RELEASED
     jobs = " The jobs that it has paused stay paused until then." if held else ""
     undoable = run.plan.undo or run.journal.is_unfinished

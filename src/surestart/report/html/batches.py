@@ -89,7 +89,7 @@ def batches_section(report: CheckpointReport, prefix: str, level: int, limits: L
     return join(parts, numbers)
 
 
-def reach(before: Position | None, after: Position | None) -> tuple[int, str] | None:
+def how_far(before: Position | None, after: Position | None) -> tuple[int, str] | None:
     """(how far a batch reads, of what), or None where the two positions do not say."""
     if isinstance(before, KafkaPosition) and isinstance(after, KafkaPosition):
         total = 0
@@ -206,7 +206,7 @@ def _reaches(checkpoint: Checkpoint, batch: int) -> dict[tuple[int, str], int]:
     starts = {source.id: source.position for source in before.sources}
     found = {}
     for index, source in enumerate(entry.sources[:4]):
-        far = reach(starts.get(source.id), source.position)
+        far = how_far(starts.get(source.id), source.position)
         if far is not None:
             found[(index, far[1])] = far[0]
     return found

@@ -32,7 +32,7 @@ from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.sinks.delta.whole_batch import refuse_empty_looks, refuse_short
 from surestart.spark.delta_table import create_or_check_table, read_table
 from surestart.spark.large_side import large_side
-from surestart.spark.session import keeps_rows, kept
+from surestart.spark.session import keeps_rows, persisted
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DeltaSplit:
 
     def fill_once(self, hole: Hole) -> None:
         rows = hole.missing()
-        with kept(self.per_batch(rows) if self.per_batch else rows) as decided:
+        with persisted(self.per_batch(rows) if self.per_batch else rows) as decided:
             self.batch_writer(hole.context).write(decided, hole.identity, 0)
 
     def batch_writer(self, context: BatchContext) -> SplitBatch:
@@ -113,7 +113,7 @@ class SplitBatch:
         with (
             same_identity(self.context, spark, query_id, batch_id),
             interpreted_if_few(spark, self.before, query_id, batch_id),
-            kept(self.per_batch(batch_df) if self.per_batch else batch_df) as rows,
+            persisted(self.per_batch(batch_df) if self.per_batch else batch_df) as rows,
         ):
             if counted is not None and self._is_first_of_run(batch_id):
                 refuse_empty_looks(self.context, batch_df, batch_id, counted, self.good.label)
