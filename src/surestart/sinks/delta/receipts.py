@@ -8,14 +8,16 @@ reports a batch as done that Delta dropped as already seen; only the table knows
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.declaration import SinkDeclaration
-
-_ROWS = {"WRITE": "numOutputRows", "MERGE": "numSourceRows"}
+from surestart.facts.delta.actions import Action, read_actions
+from surestart.facts.delta.batch_commits import rows_of
+from surestart.facts.delta.commit import build_commit
+from surestart.facts.delta.listing import commit_name
+from surestart.facts.storage.open_storage import open_storage
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,13 @@ class ReceiptReader:
     def read_new(self) -> list[Receipt]:
         receipts = []
         for path, version in self._next.items():
-            while True:
-                try:
-                    text = _log(path, version).read_text(encoding="utf-8")
-                except FileNotFoundError:
-                    break
-                receipt = _receipt(path, version, text)
-                if receipt:
-                    receipts.append(receipt)
-                version += 1
-            self._next[path] = version
+            files = open_storage(path)
+            try:
+                while True:
+                    receipts += _receipts(path, version, read_actions(files, commit_name(version), ("commitInfo",)))
+                    version += 1
+            except FileNotFoundError:
+                self._next[path] = version
         return receipts
 
 
@@ -65,23 +64,10 @@ def _next_version(path: str) -> int:
     return max(versions, default=-1) + 1
 
 
-def _log(path: str, version: int) -> Path:
-    return Path(path) / "_delta_log" / f"{version:020d}.json"
-
-
-def _receipt(path: str, version: int, text: str) -> Receipt | None:
-    for line in text.splitlines():
-        if not line.startswith('{"commitInfo"'):
-            continue
-        info = json.loads(line)["commitInfo"]
-        try:
-            note = json.loads(info.get("userMetadata") or "{}").get("surestart")
-        except (ValueError, AttributeError):
-            return None  # somebody else's commit
-        if not isinstance(note, dict) or "batch_id" not in note:
-            return None
-        rows = int(info.get("operationMetrics", {}).get(_ROWS.get(info.get("operation"), ""), 0))
-        # Behind a MERGE that could not carry the note: the rows are that one's.
-        rows = int(note.get("merged_rows", rows))
-        return Receipt(path, version, str(note["query_id"]), int(note["batch_id"]), str(note.get("step", "")), rows)
-    return None
+def _receipts(path: str, version: int, actions: Iterable[tuple[str, Action]]) -> list[Receipt]:
+    """One, or none for a commit of somebody else."""
+    commit = build_commit(version, actions)
+    mark = commit.mark
+    if mark is None:
+        return []
+    return [Receipt(path, version, mark.query_id, mark.batch_id, mark.step, rows_of(commit) or 0)]
