@@ -18,10 +18,10 @@ LANDED, RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
 
 
 def typed(folder: Path, *blocks: str) -> str:
-    return typed_from(PAGE, folder, "orders", "PIPELINE", *blocks)
+    return typed_from(PAGE, folder, "orders", *blocks)
 
 
-def typed_from(page: str, folder: Path, module: str, name: str, *blocks: str) -> str:
+def typed_from(page: str, folder: Path, module: str, *blocks: str) -> str:
     """What a shell prints that is given these blocks, beside the page's module."""
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (folder / f"{module}.py").write_text(code)

@@ -177,10 +177,10 @@ def test_a_plan_is_stale_once_the_sink_has_changed(place: Place) -> None:
 
 @pytest.mark.chaos
 def test_the_page_goes_as_printed(tmp_path: Path) -> None:
-    shown = typed_from(PAGE, tmp_path, "lines", "PIPELINE", RUN, REMEDY)
+    shown = typed_from(PAGE, tmp_path, "lines", RUN, REMEDY)
     assert "EXACT        lost 0, duplicated 0" in shown
     (digest,) = re.findall(r"^Undo: surestart undo (\w+) ", shown, re.MULTILINE)
-    typed_from(PAGE, tmp_path, "lines", "PIPELINE", BACK.replace("DIGEST", digest))
+    typed_from(PAGE, tmp_path, "lines", BACK.replace("DIGEST", digest))
 
 
 def without(kind: type, name: str) -> type:

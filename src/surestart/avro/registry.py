@@ -64,7 +64,8 @@ class Authorization:
 
 @dataclass(frozen=True)
 class RegistryResolver:
-    """subject: what `check` looks for, if given. authorization: read already, by `with_credentials`."""
+    """subject: what `check` looks for, if given.
+    authorization: read already, by `with_credentials`."""
 
     url: str
     security: SecretPlace = ENVIRONMENT

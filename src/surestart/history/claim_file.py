@@ -32,8 +32,8 @@ _FORMER = 20
 
 @dataclass(frozen=True)
 class ClaimContent:
-    """record None: nobody has claimed the query, or what was written cannot be read. beats: whoever holds it touches
-    the file every BEAT_SECONDS."""
+    """record None: nobody has claimed the query, or what was written cannot be read.
+    beats: whoever holds it touches the file every BEAT_SECONDS."""
 
     record: RunRecord | None = None
     former: tuple[RunRecord, ...] = ()

@@ -35,8 +35,9 @@ _COMMIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class LogRuns:
-    """runs: those that decide, oldest first. newest: the log's newest version, -1 for no table. behind: how many
-    commits were read beside the summary."""
+    """runs: those that decide, oldest first.
+    newest: the log's newest version, -1 for no table.
+    behind: how many commits were read beside the summary."""
 
     runs: tuple[RunRecord, ...] = ()
     newest: int = -1

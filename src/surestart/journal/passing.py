@@ -23,8 +23,8 @@ _NOTE = "surestart_passed"
 
 @dataclass(frozen=True)
 class Passing:
-    """step: the remedy's, whose undo has taken something back. stream: a query id, or the begin of one that has none
-    yet."""
+    """step: the remedy's, whose undo has taken something back.
+    stream: a query id, or the begin of one that has none yet."""
 
     digest: str
     step: str

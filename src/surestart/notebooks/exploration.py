@@ -33,7 +33,8 @@ Rows = tuple[Sequence[str], list[Sequence[object]]]
 
 @dataclass(frozen=True)
 class Exploration:
-    """page: self-contained HTML. inspections: by stage, or by the folder's name where a path was given."""
+    """page: self-contained HTML.
+    inspections: by stage, or by the folder's name where a path was given."""
 
     page: str
     inspections: Mapping[str, Inspection]

@@ -36,7 +36,9 @@ MODES = ("plan", "apply", "undo")
 
 @dataclass(frozen=True)
 class Remedied:
-    """page: self-contained HTML. text: the same on a screen of text. journal: None as long as nothing was applied."""
+    """page: self-contained HTML.
+    text: the same on a screen of text.
+    journal: None as long as nothing was applied."""
 
     plan: Plan
     page: str

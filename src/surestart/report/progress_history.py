@@ -30,8 +30,13 @@ _START = re.compile(r"^(?=\{)|(?<=progress: )(?=\{)", re.M)
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """One batch as Spark reported it. query_id: '' when it does not say. at: when it began, in ms since 1970. parts:
-    its phases in ms. ends, latest: by the source's place in the query. behind: what the sources say of their lag."""
+    """One batch as Spark reported it.
+
+    query_id: '' when it does not say.
+    at: when it began, in ms since 1970.
+    parts: its phases in ms.
+    ends, latest: by the source's place in the query.
+    behind: what the sources say of their lag."""
 
     batch: int
     query_id: str = ""

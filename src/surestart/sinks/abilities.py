@@ -34,8 +34,11 @@ EVERY_ROW, GOOD, QUARANTINE, NEWEST = "every-row", "good", "quarantine", "newest
 
 @dataclass(frozen=True)
 class Output:
-    """A Delta table that a stage writes. role: each input row is in it once (every-row), or in exactly one of a pair
-    (good, quarantine), or the newest of its keys by `order` is (newest). partition_by: of a keyed one."""
+    """A Delta table that a stage writes.
+
+    role: each input row is in it once (every-row), or in exactly one of a pair (good, quarantine), or the newest of its
+        keys by `order` is (newest).
+    partition_by: of a keyed one."""
 
     table: Table
     role: str

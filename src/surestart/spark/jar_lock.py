@@ -26,7 +26,8 @@ FOLDER = Path(__file__).parent / "jar_locks"
 
 @dataclass(frozen=True)
 class JarLock:
-    """requested: the coordinates that were resolved. jars: file name -> SHA-256."""
+    """requested: the coordinates that were resolved.
+    jars: file name -> SHA-256."""
 
     name: str
     requested: tuple[str, ...]

@@ -39,9 +39,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Trace:
-    """spans: oldest first, the newest planned batch last. usual: how many commits a batch makes; 0: not to be told.
+    """spans: oldest first, the newest planned batch last.
+    usual: how many commits a batch makes; 0: not to be told.
     others: several batches before had more than that, so somebody else writes as well; one of them may have been a
-    replay."""
+        replay."""
 
     spans: tuple[Span, ...] = ()
     usual: int = 0

@@ -31,8 +31,10 @@ PLACEHOLDER = "STAGE"
 
 @dataclass(frozen=True)
 class Match:
-    """An explanation and the command for the stage at hand. stage_says: what its own evidence says of the error, where
-    it was asked; do_not: instead of the explanation's."""
+    """An explanation and the command for the stage at hand.
+
+    stage_says: what its own evidence says of the error, where it was asked.
+    do_not: instead of the explanation's."""
 
     explanation: Explanation
     command: str
@@ -43,7 +45,8 @@ class Match:
 
 @dataclass(frozen=True)
 class Answer:
-    """matches: the cause first, then what else the text names. nearest: for a text that is not known."""
+    """matches: the cause first, then what else the text names.
+    nearest: for a text that is not known."""
 
     matches: tuple[Match, ...]
     nearest: tuple[str, ...] = ()

@@ -19,9 +19,13 @@ RANK = {verdict: rank for rank, verdict in enumerate((Verdict.UNSAFE, Verdict.CA
 
 @dataclass(frozen=True)
 class FleetRow:
-    """name: as its row is headed. next_start: in a few words. sink: what it does with the next batch, in a word or two.
-    alone: the verdict on the checkpoint where no sink was asked, else None. last_batch_at: when the newest batch was
-    planned, in ms since 1970. unread: what waits at its sources, "" where nobody asked. sources: id, kind, position."""
+    """name: as its row is headed.
+    next_start: in a few words.
+    sink: what it does with the next batch, in a word or two.
+    alone: the verdict on the checkpoint where no sink was asked, else None.
+    last_batch_at: when the newest batch was planned, in ms since 1970.
+    unread: what waits at its sources, "" where nobody asked.
+    sources: id, kind, position."""
 
     name: str
     location: str
@@ -114,8 +118,10 @@ def last_batch_at(checkpoint: Checkpoint) -> int | None:
 
 @dataclass(frozen=True)
 class Fleet:
-    """title: what was looked at. rows: the worst first. kind: what a row is, such as "checkpoint". again: the command
-    that asks about all of them once more."""
+    """title: what was looked at.
+    rows: the worst first.
+    kind: what a row is, such as "checkpoint".
+    again: the command that asks about all of them once more."""
 
     title: str
     rows: tuple[FleetRow, ...]

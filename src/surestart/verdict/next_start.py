@@ -23,7 +23,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class NextStart:
-    """batch: the batch that runs first, None when none runs. why: the evidence. at: the file that decides, if any.
+    """batch: the batch that runs first, None when none runs.
+    why: the evidence.
+    at: the file that decides, if any.
     otherwise: what Spark's default file manager does on a local disk, where that is something else."""
 
     spark: str

@@ -14,7 +14,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Sample(Generic[Answer]):
-    """One look. answer: what the findings were made of, None when there was none. parts: what it speaks of."""
+    """One look.
+
+    answer: what the findings were made of, None when there was none.
+    parts: what it speaks of."""
 
     findings: tuple[Finding, ...]
     answer: Answer | None = None

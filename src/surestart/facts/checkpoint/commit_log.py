@@ -20,7 +20,8 @@ SUPPORTED_VERSION = 3
 
 @dataclass(frozen=True)
 class CommitLogEntry:
-    """state_ids: operator -> partition -> the id of each store. bare: the file has only its version line."""
+    """state_ids: operator -> partition -> the id of each store.
+    bare: the file has only its version line."""
 
     batch: int
     version: int

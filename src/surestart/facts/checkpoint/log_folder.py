@@ -22,10 +22,11 @@ FAULTS = 200
 
 @dataclass(frozen=True)
 class LogFolder:
-    """exists is None when the storage refused to say. ids are sorted. crcs: the ids with a `.id.crc` beside them.
+    """exists is None when the storage refused to say. ids are sorted.
 
-    blocked: ids where a folder stands. misread: names such as "+9" that Spark takes for a batch and cannot open.
-    """
+    crcs: the ids with a `.id.crc` beside them.
+    blocked: ids where a folder stands.
+    misread: names such as "+9" that Spark takes for a batch and cannot open."""
 
     name: str
     exists: bool | None

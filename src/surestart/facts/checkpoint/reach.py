@@ -21,7 +21,8 @@ NOTHING, EVERYTHING, UP_TO, UNKNOWN = "nothing", "everything", "up to", "unknown
 
 @dataclass(frozen=True)
 class Reach:
-    """planned: the newest planned batch, committed or not. problem: why the position is not known."""
+    """planned: the newest planned batch, committed or not.
+    problem: why the position is not known."""
 
     checkpoint: str
     planned: int | None = None
@@ -69,8 +70,8 @@ def read_reach(checkpoint: str) -> Reach:
 
 @dataclass(frozen=True)
 class TableReach:
-    """how: nothing, everything, up to (and with) `version`, or unknown. partly: the version after it may be half read,
-    so a row that is missing there cannot be judged."""
+    """how: nothing, everything, up to (and with) `version`, or unknown.
+    partly: the version after it may be half read, so a row that is missing there cannot be judged."""
 
     how: str
     version: int = -1

@@ -60,9 +60,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint says. folder_modified: when a name was added to it or taken from it; newest_modified: when the
-    newest of what is there was written. offsets and commits hold the newest entries only; `sampled`: what was not
-    read."""
+    """What a checkpoint says. offsets and commits hold the newest entries only.
+
+    folder_modified: when a name was added to it or taken from it.
+    newest_modified: when the newest of what is there was written.
+    sampled: what was not read."""
 
     location: str
     storage: str

@@ -37,8 +37,10 @@ Listing = Callable[[str], list[tuple[str, str, int]]]
 
 
 class OperatorNotes(NamedTuple):
-    """Empty where the operator left none, as before Spark 4.0, or where they cannot be read. prefixes: how many columns
-    of a store's key stand in front of it; properties: what transformWithState says of its variables, as JSON."""
+    """Empty where the operator left none, as before Spark 4.0, or where they cannot be read.
+
+    prefixes: how many columns of a store's key stand in front of it.
+    properties: what transformWithState says of its variables, as JSON."""
 
     name: str | None = None
     partitions: int | None = None

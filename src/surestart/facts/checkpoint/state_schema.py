@@ -25,7 +25,10 @@ TIME_FIRST, TIME_LAST = "TimestampAsPrefixKeyStateEncoderSpec", "TimestampAsPost
 
 @dataclass(frozen=True)
 class KeyLayout:
-    """How RocksDB's keys are put together. prefix: columns in front; ordered: columns that sort, by their number."""
+    """How RocksDB's keys are put together.
+
+    prefix: columns in front.
+    ordered: columns that sort, by their number."""
 
     kind: str = ""
     prefix: int = 0

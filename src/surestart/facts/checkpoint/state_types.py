@@ -21,7 +21,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Atom:
-    """name as Spark prints it, such as "bigint"; kind: how it is stored. precision and scale: of a decimal."""
+    """name as Spark prints it, such as "bigint".
+
+    kind: how it is stored.
+    precision and scale: of a decimal."""
 
     name: str
     kind: str

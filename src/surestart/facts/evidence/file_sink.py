@@ -54,8 +54,10 @@ _BATCH = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?")
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """What an output folder shows of who writes it. rows: something lies there that may hold rows. by_jobs: a batch
-    write has ended there, as a function that writes each batch by itself does."""
+    """What an output folder shows of who writes it.
+
+    rows: something lies there that may hold rows.
+    by_jobs: a batch write has ended there, as a function that writes each batch by itself does."""
 
     file_log: bool = False
     delta_log: bool = False

@@ -51,8 +51,9 @@ class DeltaSourceEvidence:
 
 @dataclass(frozen=True)
 class FileSourceEvidence:
-    """gone: files of the batch in flight that are not there; listed: how many it has. outside: a path in the list of
-    seen files that does not lie under the folder."""
+    """gone: files of the batch in flight that are not there.
+    listed: how many it has.
+    outside: a path in the list of seen files that does not lie under the folder."""
 
     exists: bool = True
     outside: str = ""

@@ -27,7 +27,8 @@ _NO_ID = "A" * 22
 
 @dataclass(frozen=True)
 class PartitionEvidence:
-    """latest: the first offset that a read_committed reader cannot read yet. end: the first that nobody has written."""
+    """latest: the first offset that a read_committed reader cannot read yet.
+    end: the first that nobody has written."""
 
     partition: int
     earliest: int
@@ -59,8 +60,9 @@ class KafkaEvidence:
 
 @dataclass(frozen=True)
 class PartitionLag:
-    """lag: records between the checkpoint and what can be read. lost: deleted before they were read. beyond: how far
-    the checkpoint stands behind the topic's end, which only another topic of the same name explains."""
+    """lag: records between the checkpoint and what can be read.
+    lost: deleted before they were read.
+    beyond: how far the checkpoint stands behind the topic's end, which only another topic of the same name explains."""
 
     partition: int
     next_offset: int

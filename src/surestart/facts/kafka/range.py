@@ -18,8 +18,10 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, Source
 
 @dataclass(frozen=True)
 class NextRange:
-    """Partition -> offset. start: the first offset of the next batch. end: where the newest planned batch ends, and
-    the topic has been at least so far."""
+    """Partition -> offset.
+
+    start: the first offset of the next batch.
+    end: where the newest planned batch ends, and the topic has been at least so far."""
 
     start: Mapping[int, int] = field(default_factory=dict)
     end: Mapping[int, int] = field(default_factory=dict)

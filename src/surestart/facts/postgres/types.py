@@ -72,7 +72,9 @@ class StagedColumn:
 
 @dataclass(frozen=True)
 class TargetColumn:
-    """type: as it is written in SQL, without a length; declared: with it. is_text: text assigns to it as it is.
+    """type: as it is written in SQL, without a length.
+    declared: with it.
+    is_text: text assigns to it as it is.
     bounded: of a domain the type that it stands for, with the length; else as declared."""
 
     name: str

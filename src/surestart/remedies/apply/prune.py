@@ -34,8 +34,11 @@ _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 
 @dataclass(frozen=True)
 class Retired:
-    """path: relative to _retired, "<query>/<digest>". retired_at: milliseconds, of its marker. stays: why it is not
-    removed, "" if it is. ends_undo: the remedy could be undone until now. tables: in PostgreSQL, that go with it."""
+    """path: relative to _retired, "<query>/<digest>".
+    retired_at: milliseconds, of its marker.
+    stays: why it is not removed, "" if it is.
+    ends_undo: the remedy could be undone until now.
+    tables: in PostgreSQL, that go with it."""
 
     path: str
     retired_at: int

@@ -37,7 +37,10 @@ Judge = Callable[[Found], Found]
 
 @dataclass(frozen=True)
 class Present:
-    """An output as it is counted. version: of a Delta table. positions: of each of its rows."""
+    """An output as it is counted.
+
+    version: of a Delta table.
+    positions: of each of its rows."""
 
     label: str
     version: int | None

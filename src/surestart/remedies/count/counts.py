@@ -80,9 +80,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class StageCount:
-    """outputs: table or database -> the version that was counted. compared False: the input was not asked, or could not
-    be, and only the output was counted. problem: why something could not be told. left_out: columns whose values were
-    not compared, because their type has no common form on both sides."""
+    """outputs: table or database -> the version that was counted.
+    compared False: the input was not asked, or could not be, and only the output was counted.
+    problem: why something could not be told.
+    left_out: columns whose values were not compared, because their type has no common form on both sides."""
 
     stage: str
     kind: str

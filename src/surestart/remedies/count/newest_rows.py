@@ -31,8 +31,8 @@ _SUMS = ("input", "rows", "distinct", "lost", "duplicated", "wrong", "from_nowhe
 
 @dataclass(frozen=True)
 class Newest:
-    """everything: the rows that the stage may read. reached: those it has certainly passed; None: all, or none, as
-    all_reached says."""
+    """everything: the rows that the stage may read.
+    reached: those it has certainly passed; None: all, or none, as all_reached says."""
 
     keyed: DataFrame
     keys: tuple[str, ...]

@@ -27,7 +27,10 @@ _PLACE = ("source", "partition")
 
 @dataclass(frozen=True)
 class Limit:
-    """Of one Kafka partition. begin: where the stage was told to start. first: the oldest offset that the topic has.
+    """Of one Kafka partition.
+
+    begin: where the stage was told to start.
+    first: the oldest offset that the topic has.
     reached: the first offset that the stage has not committed."""
 
     source: str
@@ -39,8 +42,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Sides:
-    """input: everything there is; None: only the output is counted. reached: what the stage has certainly passed, None
-    when `all_reached` or the limits say it."""
+    """input: everything there is; None: only the output is counted.
+    reached: what the stage has certainly passed, None when `all_reached` or the limits say it."""
 
     outputs: tuple[DataFrame, ...]
     input: DataFrame | None = None

@@ -24,7 +24,8 @@ _SEVERAL = "triggers"
 
 @dataclass(frozen=True)
 class JobTrigger:
-    """paused: as it is set. by_hand: a continuous job that is set to paused and that somebody started nevertheless."""
+    """paused: as it is set.
+    by_hand: a continuous job that is set to paused and that somebody started nevertheless."""
 
     kind: str
     paused: bool
@@ -43,7 +44,8 @@ class JobTrigger:
 
 @dataclass(frozen=True)
 class JobState:
-    """queries: those of the stages that this job runs. found_in: "run history" or "tags"."""
+    """queries: those of the stages that this job runs.
+    found_in: "run history" or "tags"."""
 
     job_id: int
     name: str
@@ -78,10 +80,10 @@ class JobState:
 
 @dataclass(frozen=True)
 class StoppedJobs:
-    """jobs: as they were before anything was done to them. cancelled: runs that were told to end, and have ended.
+    """jobs: as they were before anything was done to them.
+    cancelled: runs that were told to end, and have ended.
 
-    With `cancelled` left empty it is the intent, which a journal keeps before the first job is paused.
-    """
+    With `cancelled` left empty it is the intent, which a journal keeps before the first job is paused."""
 
     jobs: tuple[JobState, ...]
     cancelled: tuple[int, ...] = ()
@@ -92,7 +94,10 @@ class StoppedJobs:
 
 @dataclass(frozen=True)
 class ResumedJobs:
-    """Job ids. resumed: active again, by this call or by somebody before it. left: nothing of ours to un-pause.
+    """Job ids.
+
+    resumed: active again, by this call or by somebody before it.
+    left: nothing of ours to un-pause.
     gone: deleted since."""
 
     resumed: tuple[int, ...] = ()

@@ -23,9 +23,10 @@ Marks = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Loss:
-    """rows: that would be removed and that nobody can bring again. marks: what to keep so that none is removed; empty
-    where none can be kept. other_topic: the Kafka topic is not the one that they came from. of_stage: all that its
-    tables lose, those included that a stage above loses as well."""
+    """rows: that would be removed and that nobody can bring again.
+    marks: what to keep so that none is removed; empty where none can be kept.
+    other_topic: the Kafka topic is not the one that they came from.
+    of_stage: all that its tables lose, those included that a stage above loses as well."""
 
     rows: int = 0
     why: str = ""
@@ -36,7 +37,9 @@ class Loss:
 
 @dataclass
 class Reaching:
-    """Asked stage by stage, the first one first. kept: of each stage, the marks below which rows stay; None: none do.
+    """Asked stage by stage, the first one first.
+
+    kept: of each stage, the marks below which rows stay; None: none do.
     counted: the lost positions so far, of which those from `before` on are of the stage asked last."""
 
     spark: SparkSession

@@ -38,8 +38,8 @@ _NAMED, _FILES = 1000, 100_000
 
 @dataclass(frozen=True)
 class Giving:
-    """topic_id: of the topic that the stage has read from; "": unknown. as_read: source, partition, last: of the files
-    that are as the stage has read them, up to that line."""
+    """topic_id: of the topic that the stage has read from; "": unknown.
+    as_read: source, partition, last: of the files that are as the stage has read them, up to that line."""
 
     spark: SparkSession
     environment: Environment

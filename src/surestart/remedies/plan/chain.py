@@ -51,7 +51,8 @@ class OwnSink:
 
 @dataclass(frozen=True)
 class Link:
-    """outputs, databases, own_sinks: what it writes to. upstream: the stage whose table is read, "" for the first.
+    """outputs, databases, own_sinks: what it writes to.
+    upstream: the stage whose table is read, "" for the first.
     input: that table."""
 
     stage: Stage

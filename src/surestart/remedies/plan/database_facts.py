@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DatabaseFacts:
-    """table_id "": there is no such table. batches: what its ledger says, which every batch changes."""
+    """table_id "": there is no such table.
+    batches: what its ledger says, which every batch changes."""
 
     target: str
     label: str

@@ -1,4 +1,4 @@
-"""Where a stage begins that goes on behind its own output, and what below there it will not bring: for the reader."""
+"""For the reader of a plan: where a stage begins that goes on after its own output, and which rows it leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step of a remedy gets in its hands while it is applied or undone."""
+"""What every step of a remedy is given: the plan, its journal, and where it acts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stopping:
-    """How the stages are brought to stand still. client: a WorkspaceClient; None: the one that is configured. accept:
-    OWNER_UNKNOWN where somebody knows that the driver of which nothing is heard has ended."""
+    """How the stages are brought to stand still.
+
+    client: a WorkspaceClient; None: the one that is configured.
+    accept: OWNER_UNKNOWN where somebody knows that the driver of which nothing is heard has ended."""
 
     client: Any = None
     poll_seconds: float = 5.0
@@ -28,7 +30,8 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Running:
-    """journal: as it was read after the newest entry; say: one line for the person who waits."""
+    """journal: as it was read after the newest entry.
+    say: one line for the person who waits."""
 
     spark: SparkSession
     environment: Environment

@@ -1,4 +1,7 @@
-"""A stage that has not read its table once since a remedy leaves out what lies below its marks, new rows too."""
+"""Refuses a backfill above a stage that has not read its table since a remedy.
+
+That stage passes over every row below its marks, so it would pass over the new ones too.
+"""
 
 from __future__ import annotations
 

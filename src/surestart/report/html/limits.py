@@ -12,7 +12,10 @@ BUDGET = 290_000
 
 @dataclass(frozen=True)
 class Limits:
-    """columns: batches in a chart; rows: rows of a table; text: characters of one value; json: of the raw object."""
+    """columns: batches in a chart.
+    rows: rows of a table.
+    text: characters of one value.
+    json: of the raw object."""
 
     findings: int
     columns: int

@@ -29,7 +29,9 @@ from surestart.words.time_text import time_text
 
 @dataclass(frozen=True)
 class Page:
-    """title: what the page is about. next: the command to run next, '' for none. all_with: lists what does not fit."""
+    """title: what the page is about.
+    next: the command to run next, '' for none.
+    all_with: lists what does not fit."""
 
     title: str
     reports: tuple[CheckpointReport, ...]

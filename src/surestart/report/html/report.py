@@ -19,9 +19,13 @@ NOT_ASKED = "The source was not asked, so what is still unread is not known."
 
 @dataclass(frozen=True)
 class CheckpointReport:
-    """name: a stage, or the folder's name. sinks: what each one says, by target. latest: the newest position that each
-    source has, by its place in the query; latest_from: how that is known, or why not. progress: what Spark said of
-    this query's batches. runs: its runs and remedies, oldest first. query: its name, "" for a folder alone."""
+    """name: a stage, or the folder's name.
+    sinks: what each one says, by target.
+    latest: the newest position that each source has, by its place in the query.
+    latest_from: how that is known, or why not.
+    progress: what Spark said of this query's batches.
+    runs: its runs and remedies, oldest first.
+    query: its name, "" for a folder alone."""
 
     name: str
     inspection: Inspection

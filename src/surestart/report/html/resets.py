@@ -23,7 +23,8 @@ _REMEDY = "remedy"
 
 @dataclass(frozen=True)
 class Reset:
-    """at: ms since 1970, None where only the order is known. explained: a remedy did it, or was it itself."""
+    """at: ms since 1970, None where only the order is known.
+    explained: a remedy did it, or was it itself."""
 
     at: int | None
     what: str

@@ -14,7 +14,8 @@ from surestart.words.time_text import time_text
 
 @dataclass(frozen=True)
 class TableStatus:
-    """version None: the table is not there, or `problem` says why it was not read. rows None: not all files say."""
+    """version None: the table is not there, or `problem` says why it was not read.
+    rows None: not all files say."""
 
     name: str
     place: str

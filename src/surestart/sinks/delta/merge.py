@@ -50,8 +50,9 @@ _CONFLICTS = ("DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ", "DELTA_
 
 @dataclass(frozen=True)
 class DeltaMerge:
-    """keys: what a row is about. order: what makes one row newer than another with the same keys; the last column must
-    make it total. bounded_by: columns that are functions of the keys; list_of: partition columns, few per batch.
+    """keys: what a row is about.
+    order: what makes one row newer than another with the same keys; the last column must make it total.
+    bounded_by: columns that are functions of the keys; list_of: partition columns, few per batch.
     shared: whether other queries write into this table as well; None: nobody has said."""
 
     table: str
@@ -230,8 +231,9 @@ def as_stored(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
 
 @dataclass(frozen=True)
 class Bounds:
-    """conditions: on the target, true for every row that the batch can match, as SQL with literals. null_keys: the
-    columns of the key that are null in some row of it. distinct_keys: counted only where it was asked for."""
+    """conditions: on the target, true for every row that the batch can match, as SQL with literals.
+    null_keys: the columns of the key that are null in some row of it.
+    distinct_keys: counted only where it was asked for."""
 
     conditions: tuple[str, ...]
     null_keys: frozenset[str]

@@ -42,7 +42,8 @@ Load = Callable[[Staging], tuple[Loaded, ...]]
 @dataclass(frozen=True)
 class Removal:
     """marks: (source, partition, below): rows with an offset below it stay; None: no row stays.
-    keys, order: of an upsert. columns: of the former readings that are put in the place of rows that go."""
+    keys, order: of an upsert.
+    columns: of the former readings that are put in the place of rows that go."""
 
     url: Secret
     target: str

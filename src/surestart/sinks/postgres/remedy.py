@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Removed:
-    """target: with its schema. kept: where what was removed is, "" if the target does not exist. at: milliseconds."""
+    """target: with its schema.
+    kept: where what was removed is, "" if the target does not exist.
+    at: milliseconds."""
 
     target: str
     rows: int = 0

@@ -25,9 +25,8 @@ KEEP = "delete the checkpoint or files in it."
 @dataclass(frozen=True)
 class Explanation:
     """name: the error condition, with its sub-condition after a dot, or a short name for a text that has none.
-
-    patterns: regular expressions for texts that come without their condition. wrapper: it only carries another error.
-    """
+    patterns: regular expressions for texts that come without their condition.
+    wrapper: it only carries another error."""
 
     name: str
     risk: Risk

@@ -25,7 +25,8 @@ KAFKA = "surestart kafka status"
 
 @dataclass(frozen=True)
 class Code:
-    """says: what is the case, in one or two sentences. kinds: every severity, or every kind of error, that it has.
+    """says: what is the case, in one or two sentences.
+    kinds: every severity, or every kind of error, that it has.
     finding: whether the doctor finds it, or a call ends with it; a few are both."""
 
     name: str
