@@ -86,6 +86,7 @@ def place(spark: SparkSession, tmp_path: Path, classic_only: None) -> Iterator[P
         yield found
 
 
+@pytest.mark.long(instead="remedies/test_reset.py::test_an_undone_reset_leaves_what_was_there_and_goes_on")
 def test_it_is_run_judged_reset_and_put_back(place: Place) -> None:
     assert (place.ask().verdict, place.run().rows) == (Verdict.SAFE, 1)
     assert (place.lines(), place.ask().verdict) == (EVERY, Verdict.SAFE)
@@ -110,6 +111,7 @@ def test_it_is_run_judged_reset_and_put_back(place: Place) -> None:
     assert place.lines() == EVERY + Counter(["four"])
 
 
+@pytest.mark.long(instead="test_a_sink_that_cannot_be_asked_is_never_safe")
 def test_what_the_sink_says_of_its_batches_decides(place: Place) -> None:
     place.run()
     # As after a crash between the sink's file and Spark's.
@@ -141,6 +143,7 @@ def test_a_sink_that_cannot_be_asked_is_never_safe(place: Place) -> None:
     assert any("it is torn" in finding.evidence for finding in place.ask(torn).findings)
 
 
+@pytest.mark.long(instead="test_a_sink_that_cannot_be_asked_is_never_safe")
 def test_what_it_cannot_do_is_refused_before_anything_is_planned(place: Place) -> None:
     place.run()
     for wanted in (
@@ -157,6 +160,7 @@ def test_what_it_cannot_do_is_refused_before_anything_is_planned(place: Place) -
     assert place.lines() == EVERY
 
 
+@pytest.mark.long(instead="remedies/test_nothing_lost.py::test_rows_below_that_no_input_knows_are_counted_and_named")
 def test_rows_that_would_not_come_again_are_counted_in_it(place: Place) -> None:
     place.run()
     (Path(place.environment.landing) / "first.jsonl").unlink()
@@ -165,6 +169,7 @@ def test_rows_that_would_not_come_again_are_counted_in_it(place: Place) -> None:
         place.plan("reset", "land")
 
 
+@pytest.mark.long(instead="remedies/test_apply.py::test_what_moved_since_the_plan_is_named_and_nothing_changed")
 def test_a_plan_is_stale_once_the_sink_has_changed(place: Place) -> None:
     place.run()
     plan = place.plan("reset", "land")
