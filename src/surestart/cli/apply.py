@@ -13,7 +13,7 @@ from surestart.cli.arguments import add_environment_arguments, add_job_wait, rea
 from surestart.cli.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
-from surestart.typed import word
+from surestart.typed import at, word
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     sys.stderr.write("starting Spark\n")
     spark = session("surestart apply")
     plan = plan or find_begun(spark, environment, args.plan)
-    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    options = f" {at(environment.name, given_options(args))}"
     command = f"surestart apply {word(args.plan)}{options}"
     chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
     done = apply_plan(spark, environment, chain, plan, confirming(args.confirm, command), say, stopping(args))

@@ -173,7 +173,7 @@ def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -
 
 
 def next_command(plan: Plan, args: argparse.Namespace, environment: Environment) -> str:
-    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    options = f" {at(environment.name, given_options(args))}"
     if plan.remedy == "resume" and plan.verdict != "safe":
         return f"surestart doctor {plan.stage}{options}"
     if not plan.steps:

@@ -15,6 +15,7 @@ from surestart.environment import Environment
 from surestart.errors import EXIT_FINE
 from surestart.journal.journal import Journal, read_journals
 from surestart.remedies.apply.prune import Prune, Retired, apply_prune, plan_prune, read_age
+from surestart.typed import at
 from surestart.words.inert import inert
 from surestart.words.time_text import time_text
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     def read() -> Sequence[Journal]:
         return read_journals(environment, session)
 
-    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    options = f" {at(environment.name, given_options(args))}"
     if args.apply is not None:
         removed = apply_prune(environment, read, args.apply, age, now, lambda line: sys.stderr.write(f"{line}\n"))
         if args.json:

@@ -10,7 +10,7 @@ from surestart.cli.apply import build_stages, confirming, find_begun, say, stopp
 from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_environment
 from surestart.cli.doctor import given_options
 from surestart.errors import EXIT_FINE
-from surestart.typed import word
+from surestart.typed import at, word
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     sys.stderr.write("starting Spark\n")
     spark = session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
-    options = f" -e {environment.name} {given_options(args)}".rstrip()
+    options = f" {at(environment.name, given_options(args))}"
     command = f"surestart undo {word(args.plan)}{options}"
     chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
     confirm = confirming(args.confirm, command)

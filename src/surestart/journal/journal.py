@@ -21,7 +21,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import read_history
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.history.describe_run import options_of
+from surestart.history.describe_run import named
 from surestart.journal.journal_row import write_journal_row
 from surestart.journal.passing import Passing, read_passing
 from surestart.journal.states import BEGUN as BEGUN
@@ -175,8 +175,7 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         raise Refused(
             f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
             meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
-            next=f"surestart apply {entry.digest[:12]} -e {environment.name} {options_of(environment)}".rstrip()
-            + "  # once the other has ended",
+            next=f"surestart apply {entry.digest[:12]} {named(environment)}" + "  # once the other has ended",
             code=OF_ANOTHER,
         )
 

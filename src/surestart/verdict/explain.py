@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from surestart.typed import surestart, word
+from surestart.typed import at, surestart, word
 from surestart.verdict.explanations import all_explanations
 from surestart.verdict.explanations.explanation import DOCTOR, HISTORY, Explanation
 
@@ -59,7 +59,7 @@ class Answer:
 
 def explain(text: str, stage: str = "", environment: str = "", options: str = "") -> Answer:
     """Never raises for what the text holds. options: --root and --set for the commands, quoted already."""
-    place = f"-e {word(environment)} {options}".strip() if environment else options
+    place = at(environment, options) if environment else options
     text = condense(text[-MAX_TEXT:])
     entries = all_explanations()
     by_name = {entry.name: entry for entry in entries}

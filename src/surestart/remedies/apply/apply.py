@@ -89,7 +89,7 @@ def apply_plan(
         raise UsageError(
             f"the plan {plan.digest[:12]}, a {plan.remedy} of {plan.target}, has no steps",
             meaning="There is nothing to apply. Nothing was changed.",
-            next=f"surestart doctor {plan.stage} -e {environment.name} {options_of(environment)}".rstrip(),
+            next=f"surestart doctor {plan.stage} {named(environment)}",
             code="NothingToApply",
         )
     check_steps(plan)

@@ -55,7 +55,7 @@ def find_applied(spark: SparkSession, environment: Environment, digest: str) -> 
             f"{digest!r} names {len(found)} remedies of this environment"
             + (f"; the newest are {known}" if known else "; none was ever applied here"),
             meaning="Nothing was changed.",
-            next=f"surestart history -e {environment.name} {options_of(environment)}".rstrip(),
+            next=f"surestart history {named(environment)}",
             code="RemedyNotFound",
         )
     return parse_plan(read_plan_text(spark, environment, found[0].digest), f"the journal's plan {digest}")
@@ -179,7 +179,7 @@ def _no_undo(plan: Plan, environment: Environment) -> Refused:
         meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
         if plan.remedy == "backfill"
         else "See what the plan said about it. Nothing was changed.",
-        next=f"surestart status -e {environment.name} {options_of(environment)}".rstrip(),
+        next=f"surestart status {named(environment)}",
         code="NoUndo",
     )
 

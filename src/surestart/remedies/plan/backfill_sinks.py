@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.history.describe_run import options_of
+from surestart.journal.next_command import named
 from surestart.remedies.plan.chain import POSITION, QUARANTINE, Link
 from surestart.remedies.plan.database_facts import read_column_names
 from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
@@ -38,7 +38,7 @@ def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
 
 
 def _refused(link: Link, environment: Environment, what: str) -> Refused:
-    place = f"-e {environment.name} {options_of(environment)}".rstrip()
+    place = named(environment)
     return Refused(
         f"{link.query} {what}",
         meaning="Which rows are missing, or what they would have been, cannot be told. Nothing was planned.",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.reach import read_reach
-from surestart.history.describe_run import options_of
 from surestart.journal.journal import read_journals
+from surestart.journal.next_command import named
 from surestart.journal.start import find_start, in_first_snapshot
 from surestart.remedies.plan.chain import Chain
 
@@ -28,6 +28,6 @@ def refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Ch
             raise Refused(
                 f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
                 meaning="Rows that are written below its marks now would be left out by it. Nothing was written.",
-                next=f"surestart run {link.name} -e {environment.name} {options_of(environment)}".rstrip(),
+                next=f"surestart run {link.name} {named(environment)}",
                 code="BeginNotReached",
             )

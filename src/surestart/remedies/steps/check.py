@@ -16,8 +16,8 @@ from surestart.facts.checkpoint.manifest import local_folder, read_manifest
 from surestart.facts.checkpoint.reach import EVERYTHING, reach_in_table, read_reach
 from surestart.facts.delta.pinned import pin
 from surestart.failpoints import reach
-from surestart.history.describe_run import options_of
 from surestart.history.read_runs import read_runs
+from surestart.journal.next_command import named
 from surestart.remedies.count.certificate import CANNOT_TELL, Certificate, certify
 from surestart.remedies.loss.database_loss import read_placed
 from surestart.remedies.loss.loss import count_lost, summarize
@@ -171,7 +171,7 @@ def _input_beside(run: Running, own: Environment, name: str, versions: Mapping[s
 
 def _not_exact(run: Running, what: str, code: str) -> BesideNotExact:
     own, _ = beside_of(run)
-    options = f" -e {run.environment.name} {options_of(run.environment)}".rstrip()
+    options = f" {named(run.environment)}"
     return BesideNotExact(
         f"what was filled beside is not swapped in: {what}",
         meaning="No table and no checkpoint of the stages was changed, and they may start. What was filled stays as "

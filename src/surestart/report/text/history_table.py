@@ -14,6 +14,7 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.owner import Life, OwnerState, describe_owner
+from surestart.typed import at
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
 from surestart.words.time_text import time_text
@@ -46,7 +47,7 @@ def _lines(
     if not runs:
         yield "No run is recorded yet."
         yield ""
-        yield f"Next: surestart run all -e {environment.name} {options}".rstrip()
+        yield f"Next: surestart run all {at(environment.name, options)}"
         return
     width = max(len(inert(run.stage, 20)) for run in runs)
     yield f"  {'started (UTC)':<16}  {'stage':<{width}}  {'batches':<11}  {'rows':>11}  {'took':>6}  how it ended"
@@ -62,7 +63,7 @@ def _lines(
         if run.run_id in states:
             yield from labelled("owner", inert(f"{describe_owner(run)}: {states[run.run_id].why}", 300), indent=6)
     yield ""
-    yield f"Next: surestart doctor -e {environment.name} {options}".rstrip()
+    yield f"Next: surestart doctor {at(environment.name, options)}"
 
 
 def _ending(run: RunRecord, state: OwnerState | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from surestart.environment import Environment
 from surestart.report.text.inspection import render_finding
 from surestart.report.text.state import state_in_a_line
+from surestart.typed import at
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.fleet_row import sink_in_a_word
 from surestart.words.finding import Finding, Severity, Verdict, verdict_of
@@ -62,7 +63,7 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
 
 
 def next_command(environment: Environment, worst: Finding | None, options: str = "") -> str:
-    return worst.next if worst and worst.next else f"surestart run all -e {environment.name} {options}".rstrip()
+    return worst.next if worst and worst.next else f"surestart run all {at(environment.name, options)}"
 
 
 def _findings(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surestart.environment import Environment
+from surestart.typed import at
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
 from surestart.words.time_text import time_text
@@ -98,7 +99,7 @@ def _lines(
         if query.position:
             yield f"  {'':<{width}}  at {inert(query.position, 74 - width)}"
     yield ""
-    yield f"Next: surestart doctor -e {environment.name} {options}".rstrip()
+    yield f"Next: surestart doctor {at(environment.name, options)}"
 
 
 def _table(table: TableStatus) -> str:
