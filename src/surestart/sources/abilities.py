@@ -29,7 +29,7 @@ def ask_own_source(
 ) -> tuple[Finding, ...]:
     """The findings of a source of your own. Raises NotAsked where it gives none."""
     if not isinstance(source, FindsProblems):
-        raise NotAsked(f"a source of kind {declared.kind!r} and a class of its own was not asked")
+        raise NotAsked(f"a source of kind {declared.kind!r} is not known here and was not asked")
     try:
         found: object = source.find_problems(environment, checkpoint)
     # Of a source that nobody here knows: whatever it raises is no answer.
