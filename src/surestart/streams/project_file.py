@@ -42,8 +42,10 @@ _NO_PATHS = ("kafka", "jdbc", "postgres", "foreach", "console", "memory", "noop"
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """path: the file. pipeline: module:attribute of a pipeline in code, or "". history: the folder, or the catalog and
-    schema with a dot, where runs and claims of the declared streams are kept."""
+    """path: the file.
+    pipeline: module:attribute of a pipeline in code, or "".
+    history: the folder, or the catalog and schema with a dot, where runs and claims of the declared streams are kept.
+    """
 
     path: Path
     pipeline: str = ""
@@ -235,8 +237,8 @@ class _Reader:
         line = line_of(self.text, self.stream, key)
         return UsageError(
             f"{self.path}{f', line {line},' if line else ''}{where} {what}",
-            meaning="A stream that is misread would be judged by another's evidence, so no stream of the file was "
-            "judged.",
+            meaning="A stream that is misread would be judged by another's "
+            "evidence, so no stream of the file was judged.",
             next=in_the_code(f"correct {self.path}; docs/adopt.md has each key"),
             code="ProjectFileNotUnderstood",
         )

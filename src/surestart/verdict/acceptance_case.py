@@ -21,12 +21,17 @@ FROM_THE_BEGINNING = ("earliest", "0")
 
 @dataclass(frozen=True)
 class NextBatch:
-    """What the next start runs first. query_id None: a new identity is made. replayed: it was planned before.
-    planned_at: when each batch was planned, in ms since 1970. idle: batches that no source gave a row for.
+    """What the next start runs first.
+
+    query_id None: a new identity is made.
+    replayed: it was planned before.
+    planned_at: when each batch was planned, in ms since 1970.
+    idle: batches that no source gave a row for.
     control: batches that an operation on the checkpoint planned, which bring no row to any sink.
-    committed_at: when the newest commit file was written, where the table's clock is the same one. committed_by: the
-    same in ms, on any storage, where its files are as old as their batches; None for a copy. rewound: the checkpoint
-    shows that later batches have run. on_this_machine: whoever wrote it had this machine's clock."""
+    committed_at: when the newest commit file was written, where the table's clock is the same one.
+    committed_by: the same in ms, on any storage, where its files are as old as their batches; None for a copy.
+    rewound: the checkpoint shows that later batches have run.
+    on_this_machine: whoever wrote it had this machine's clock."""
 
     batch: int
     query_id: str | None

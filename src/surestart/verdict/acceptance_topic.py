@@ -91,10 +91,10 @@ def _holds(case: Case, records: TopicRecords, since: str) -> Finding:
     return Finding(
         "TOPIC_HOLDS_LATER_RECORDS",
         Severity.UNSAFE if sure else Severity.CANNOT_TELL,
-        f"{since} ({time_text(records.since)}), up to {records.count:,} records came to {case.sink.target}: "
-        f"{records.describe()}",
-        "Kafka drops no batch that it has: what of these was sent by this query is there twice after the start."
-        f"{others}",
+        f"{since} ({time_text(records.since)}), up to {records.count:,} "
+        f"records came to {case.sink.target}: {records.describe()}",
+        "Kafka drops no batch that it has: what of these was sent "
+        f"by this query is there twice after the start.{others}",
         case.commands.plan("resume" if case.next.replayed else "replay"),
         "start it where whoever reads the topic takes each record for a new one. Keyed readers, and a topic that is "
         "compacted, get the same value again.",

@@ -35,9 +35,10 @@ _METADATA_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Place:
-    """path: below the root, "" for the root itself. problem: why it was not looked into; "": a checkpoint is there.
-    inside: the checkpoint in whose folder it lies, None where it lies in none. table: of which kind, where a table is
-    what was found."""
+    """path: below the root, "" for the root itself.
+    problem: why it was not looked into; "": a checkpoint is there.
+    inside: the checkpoint in whose folder it lies, None where it lies in none.
+    table: of which kind, where a table is what was found."""
 
     path: str
     problem: str = ""

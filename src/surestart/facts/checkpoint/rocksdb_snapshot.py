@@ -29,8 +29,10 @@ _LISTS = (("SSTs", "sstFiles"), ("logs", "logFiles"))
 
 @dataclass(frozen=True)
 class RocksDbNotes:
-    """files: path below the store -> bytes, of each file that holds rows; local_names: what RocksDB calls it. rows: how
-    many there are, None where Spark was told not to count. families: their numbers by their names."""
+    """files: path below the store -> bytes, of each file that holds rows.
+    local_names: what RocksDB calls it.
+    rows: how many there are, None where Spark was told not to count.
+    families: their numbers by their names."""
 
     files: Mapping[str, int] = field(default_factory=dict)
     local_names: Mapping[str, str] = field(default_factory=dict)

@@ -51,8 +51,9 @@ SNAPSHOT_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class StateOperator:
-    """stores: (partition, store name) -> versions. partitions: as declared in _metadata, else as found. schemas: of
-    each store, one for each column family."""
+    """stores: (partition, store name) -> versions.
+    partitions: as declared in _metadata, else as found.
+    schemas: of each store, one for each column family."""
 
     id: int
     name: str | None
@@ -76,7 +77,8 @@ class StateOperator:
 
 @dataclass(frozen=True)
 class State:
-    """exists: there is a state folder. provider: hdfs, rocksdb or None when there is no state file."""
+    """exists: there is a state folder.
+    provider: hdfs, rocksdb or None when there is no state file."""
 
     exists: bool | None
     provider: str | None = None
@@ -92,8 +94,10 @@ class State:
 
 @dataclass
 class _Walk:
-    """Counts listings and reads against a budget: a hostile tree would otherwise be walked for hours. needed: the
-    version that the next batch loads; crcs: Spark holds the files against their checksums there."""
+    """Counts listings and reads against a budget: a hostile tree would otherwise be walked for hours.
+
+    needed: the version that the next batch loads.
+    crcs: Spark holds the files against their checksums there."""
 
     storage: Storage
     left: int

@@ -15,9 +15,9 @@ class StoreSummary:
     """One store of an operator, over its partitions.
 
     rows: where the files say it, as of the versions rows_at (the oldest and the newest of the partitions); None else.
-    largest: the partition with the most bytes, and those. loadable: versions that are there in every partition, by
-    their names. snapshot: the newest version that every partition has a snapshot of, or one before it has.
-    """
+    largest: the partition with the most bytes, and those.
+    loadable: versions that are there in every partition, by their names.
+    snapshot: the newest version that every partition has a snapshot of, or one before it has."""
 
     store: str
     partitions: int

@@ -11,9 +11,13 @@ ROCKSDB = "rocksdb"
 
 @dataclass(frozen=True)
 class StoreVersions:
-    """One store of one partition. full: versions with a snapshot; steps: a delta or changelog; ids: their uuids.
-    broken: snapshots that a start would choose and cannot load, and why. rows: a version and how many rows it has,
-    where the snapshot that a start begins with says it."""
+    """One store of one partition.
+
+    full: versions with a snapshot.
+    steps: a delta or changelog.
+    ids: their uuids.
+    broken: snapshots that a start would choose and cannot load, and why.
+    rows: a version and how many rows it has, where the snapshot that a start begins with says it."""
 
     full: frozenset[int] = frozenset()
     steps: frozenset[int] = frozenset()

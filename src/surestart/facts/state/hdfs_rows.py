@@ -27,8 +27,11 @@ _ADDED = 200
 
 @dataclass
 class Look:
-    """What a look at rows has met. few: no more than this are wanted; None: all. between: what stands between the
-    values of a list in RocksDB. notes: what a reader has to know."""
+    """What a look at rows has met.
+
+    few: no more than this are wanted; None: all.
+    between: what stands between the values of a list in RocksDB.
+    notes: what a reader has to know."""
 
     few: int | None = None
     row_checksums: bool = False

@@ -23,7 +23,8 @@ _END = 0x00
 
 
 class Record(NamedTuple):
-    """value None: the key is removed. kind: one of those above."""
+    """value None: the key is removed.
+    kind: one of those above."""
 
     kind: int
     key: bytes

@@ -91,7 +91,8 @@ class RocksDbStore:
 
 @dataclass(frozen=True)
 class Change:
-    """value None: removed. appended: to what the snapshot has."""
+    """value None: removed.
+    appended: to what the snapshot has."""
 
     value: bytes | None
     appended: bool = False

@@ -61,8 +61,8 @@ def _added(path: Path, before: bytes, text: str, names: tuple[str, ...]) -> byte
     except UsageError as error:
         raise Refused(
             f"{path} cannot be added to: {error.what}",
-            meaning="Its streams are written so that none can follow, such as stream = { … } on one line. Nothing was "
-            "changed.",
+            meaning="Its streams are written so that none can follow, such "
+            "as stream = { … } on one line. Nothing was changed.",
             next=in_the_code("write each stream as a table of its own: [stream.orders]"),
             code="ProjectFileClosed",
         ) from error

@@ -31,7 +31,9 @@ class Adopted:
 
 @dataclass(frozen=True)
 class Adoption:
-    """adopted: in the order of their checkpoints. known: so many are in the file already. notes: worst kinds first."""
+    """adopted: in the order of their checkpoints.
+    known: so many are in the file already.
+    notes: worst kinds first."""
 
     adopted: tuple[Adopted, ...]
     known: int

@@ -39,7 +39,8 @@ class Writer:
     query_id: the streaming query that the id names, "" where it names none.
     last_batch, last_time: of its newest batch, as the table remembers it.
     first, last: the versions of its oldest and newest commit among those that were read; None where none was.
-    operations: of those commits. query: the name that a mark of ours gives."""
+    operations: of those commits.
+    query: the name that a mark of ours gives."""
 
     app_id: str
     query_id: str
@@ -55,7 +56,8 @@ class Writer:
 @dataclass(frozen=True)
 class FoundTable:
     """kind: delta, iceberg or files.
-    ids: by which a source knows it, former ones included; snapshots: those of Iceberg.
+    ids: by which a source knows it, former ones included.
+    snapshots: those of Iceberg.
     id: the present one, so that a copy is seen.
     unsigned: versions of commits that added rows and name no writer.
     whole: no older commit is missing from what was read.

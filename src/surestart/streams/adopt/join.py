@@ -32,8 +32,9 @@ from surestart.words.time_text import time_text
 
 @dataclass(frozen=True)
 class JoinedSink:
-    """writers: under which ids the stream writes there. shared: another stream was seen to write there meanwhile; None:
-    nothing shows it. asks: what stays open about it."""
+    """writers: under which ids the stream writes there.
+    shared: another stream was seen to write there meanwhile; None: nothing shows it.
+    asks: what stays open about it."""
 
     table: FoundTable
     writers: tuple[Writer, ...]
@@ -43,7 +44,8 @@ class JoinedSink:
 
 @dataclass(frozen=True)
 class JoinedSource:
-    """location: of the table that it reads, for a source that names a table by an id. asks: what stays open."""
+    """location: of the table that it reads, for a source that names a table by an id.
+    asks: what stays open."""
 
     source: FoundSource
     location: str = ""

@@ -30,7 +30,8 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Note:
-    """kind: one of KINDS. places: folders that it is about, the one to look at first."""
+    """kind: one of KINDS.
+    places: folders that it is about, the one to look at first."""
 
     kind: str
     places: tuple[str, ...]
