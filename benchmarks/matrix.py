@@ -23,7 +23,9 @@ sys.path[:0] = [str(ROOT / "tests" / "diagnosis")]
 def main(names: list[str]) -> int:
     from stream_damages import CASES, KAFKA_DAMAGES
     from stream_lab import StreamLab, count_wrong, matrix, restart_all
+    from stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
     from stream_to_kafka import to_kafka
+    from stream_to_nowhere import NOWHERE_CASES
 
     from surestart.local.kafka_broker import kafka_broker
 
@@ -31,11 +33,19 @@ def main(names: list[str]) -> int:
     HOME.mkdir(parents=True)
     with kafka_broker() as broker:
         kafka = to_kafka(broker.bootstrap)
-        every = [*CASES, *((kafka, damage) for damage in KAFKA_DAMAGES)]
+        spark = make_session(catalog(HOME), (PACKAGE,))
+        iceberg, function = to_iceberg(spark, HOME)
+        every = [
+            *CASES,
+            *NOWHERE_CASES,
+            *((kafka, damage) for damage in KAFKA_DAMAGES),
+            *((iceberg, damage) for damage in ICEBERG_DAMAGES),
+            *((function, damage) for damage in FUNCTION_DAMAGES),
+        ]
         chosen = [
             case for case in every if not names or any(name in f"{case[0].name}: {case[1].name}" for name in names)
         ]
-        results = restart_all(StreamLab(make_session(), HOME), chosen, done=_tell)
+        results = restart_all(StreamLab(spark, HOME), chosen, done=_tell)
     print(matrix(results))
     return 1 if any(count_wrong(results, which)[at] for which in ("undeclared", "declared") for at in (0, 1)) else 0
 
@@ -45,14 +55,15 @@ def _tell(result: Any) -> None:
     print(f"{result.seconds:5.1f} s  {said:<26} {result.name}: {result.outcome}", file=sys.stderr, flush=True)
 
 
-def make_session() -> Any:
+def make_session(more: dict[str, str], packages: tuple[str, ...]) -> Any:
+    """With Iceberg's runtime, which `make setup` does not bring: it is downloaded once."""
     from restart_lab import THRIFTY
 
     from surestart.spark.session import local_session
     from surestart.spark.settings import EVERYWHERE, pairs
 
-    confs = {**pairs(EVERYWHERE), **THRIFTY, "spark.sql.shuffle.partitions": "2"}
-    return local_session("matrix", confs=confs)
+    confs = {**pairs(EVERYWHERE), **THRIFTY, "spark.sql.shuffle.partitions": "2", **more}
+    return local_session("matrix", confs=confs, more_packages=packages)
 
 
 if __name__ == "__main__":

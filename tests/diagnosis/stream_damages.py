@@ -204,7 +204,7 @@ CASES: list[tuple[Kind, Damage]] = [
     (TWO_SINKS, UNWRITTEN),
     (TWO_SINKS, Damage("the second made anew", second_table_made_anew)),
 ]  # fmt: skip
-KAFKA_DAMAGES = (HEALTHY, IN_FLIGHT, DELETED, REWOUND)
+KAFKA_DAMAGES = (HEALTHY, IN_FLIGHT, UNWRITTEN, DELETED, REWOUND)
 # One of each mechanism, for `make test-all`.
 FAST_KINDS = (APPEND, TWO_WRITERS, MERGE, FUNCTION, CONSTANT, PARQUET)
 FAST_DAMAGES = {

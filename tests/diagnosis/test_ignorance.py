@@ -33,6 +33,8 @@ from tests.diagnosis.environment_by_hand import IDS, checkpoint, lay_out, table,
 from tests.diagnosis.stage_values import DAY, FORMER_ID, NOW
 from tests.diagnosis.test_file_sink import make_folder
 from tests.diagnosis.test_inspect import make_table
+from tests.fleet.test_iceberg_sink import batch as iceberg_batch
+from tests.fleet.test_iceberg_sink import write_table as write_iceberg
 from tests.remedies.journal_by_hand import write_journal
 
 
@@ -300,6 +302,17 @@ def parquet_without(root: Path, name: str) -> str:
     return place
 
 
+def iceberg(root: Path, last: int, planned: int = 5, committed: int = 5) -> str:
+    """A table of a folder, whose older metadata files lie beside the newest."""
+    make_checkpoint(root / "ck", planned=range(planned), committed=range(committed), source=files)
+    for version in range(1, last + 2):
+        write_iceberg(
+            root / "t", [iceberg_batch(one, one - 1) for one in range(1, version + 1)], f"v{version}.metadata.json"
+        )
+    (root / "t/metadata/version-hint.text").write_text(str(last + 1))
+    return f"{root / 'ck'} iceberg:{root / 't'}"
+
+
 PLACES: dict[str, Callable[[Path], str]] = {
     "table": lambda root: table_at(root, 5),
     "table ahead": lambda root: table_at(root, 9),
@@ -323,6 +336,12 @@ PLACES: dict[str, Callable[[Path], str]] = {
     "files, in flight": lambda root: parquet(root, 4, 5, 4),
     "files over old ones": lambda root: parquet(root, 12, 0, 0),
     "files with a hole": lambda root: parquet_without(root, "2"),
+    "iceberg": lambda root: iceberg(root, 4),
+    "iceberg ahead": lambda root: iceberg(root, 9),
+    "iceberg one ahead": lambda root: iceberg(root, 5),
+    "iceberg behind": lambda root: iceberg(root, 2),
+    "iceberg, in flight": lambda root: iceberg(root, 4, 5, 4),
+    "iceberg, begins anew": lambda root: iceberg(root, 4, 0, 0),
     "foreach": lambda root: f"{make_checkpoint(root / 'ck')} foreach:http://sink",
 }
 

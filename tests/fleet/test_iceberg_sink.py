@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
+from tests.fleet.make_iceberg import ARCHIVE
 
 OTHER = "0a0a0a0a-0000-4000-8000-000000000000"
 Snapshot = dict[str, Any]
@@ -146,3 +148,50 @@ def test_ignorance_never_reassures(tmp_path: Path, damage: Any, committed: int) 
     damage(tmp_path / "t")
     acceptance, verdict, codes = answer(tmp_path, committed=range(committed))
     assert (acceptance, verdict) == (Acceptance.CANNOT_TELL, Verdict.CANNOT_TELL), codes
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    """What Spark 4.0.5 and Iceberg 1.10.0 have written: a query of its own sink, one of a function that appends."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path)
+    return tmp_path
+
+
+def drop(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).unlink()
+        parent, _, last = name.rpartition("/")
+        (folder / parent / f".{last}.crc").unlink(missing_ok=True)
+
+
+def in_flight(folder: Path) -> None:
+    drop(folder, "checkpoint/commits/4")
+
+
+def not_written(folder: Path) -> None:
+    in_flight(folder)
+    drop(folder, "out/metadata/v6.metadata.json")
+    (folder / "out/metadata/version-hint.text").write_text("5")
+
+
+def rewound(folder: Path) -> None:
+    drop(folder, *(f"checkpoint/{log}/{number}" for log in ("offsets", "commits") for number in (3, 4)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "own", "function"),
+    [
+        (lambda folder: None, Verdict.SAFE, Verdict.SAFE),
+        (in_flight, Verdict.SAFE, Verdict.UNSAFE),
+        (not_written, Verdict.SAFE, Verdict.SAFE),
+        (rewound, Verdict.UNSAFE, Verdict.UNSAFE),
+    ],
+)
+def test_what_spark_has_written_is_judged_as_its_restart_came_out(
+    real: Path, damage: Any, own: Verdict, function: Verdict
+) -> None:
+    for name, expected in (("own", own), ("function", function)):
+        damage(real / name)
+        found = inspect_checkpoint(str(real / name / "checkpoint"), sinks=(f"iceberg+alone:{real / name / 'out'}",))
+        assert found.verdict is expected, (name, [one.code for one in found.findings])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,14 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
 from surestart.typed import word
 from surestart.words.finding import EXIT_CODES
+from surestart.words.inert import inert
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from surestart.history.run_record import RunRecord
     from surestart.report.progress_history import BatchFacts
+    from surestart.stage import Stage
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +49,13 @@ def run(args: argparse.Namespace) -> int:
     environment, pipeline, settings = read_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     options = given_options(args)
+    session = _session_for(environment, stages)
     if isinstance(environment, StreamEnvironment) and args.stage == "all" and not (args.bundle or args.progress):
         from surestart.cli import doctor_all
 
-        return doctor_all.run(args, environment, stages, options)
-    diagnoses = ask_stages(environment, stages, spark=args.spark and read_line(args.spark).name, options=options)
+        return doctor_all.run(args, environment, stages, options, session)
+    line = args.spark and read_line(args.spark).name
+    diagnoses = ask_stages(environment, stages, spark=line, options=options, session=session)
     if args.json:
         from surestart.report.json.stages import stages_json
 
@@ -83,6 +90,26 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stderr.write(f"Evidence: {write_bundle(Path(args.bundle), environment, diagnoses)}\n")
     return EXIT_CODES[verdict_of_all(diagnoses)]
+
+
+def _session_for(environment: Environment, stages: Sequence[Stage]) -> SparkSession | None:
+    """The session at hand where something is known by its name in a catalog alone; None where there is none."""
+    from surestart.spark.session import session_at_hand
+
+    if environment.root and not any(_has_a_name_only(stage, environment) for stage in stages):
+        return None
+    try:
+        return session_at_hand()
+    except Exception as error:  # noqa: BLE001 - it fails in the ways of every platform; what it could tell stays open
+        sys.stderr.write(f"No session answers: {type(error).__name__}: {inert(str(error), 200)}\n")
+        return None
+
+
+def _has_a_name_only(stage: Stage, environment: Environment) -> bool:
+    source = stage.source.declare(environment)
+    sinks = stage.sink.declare(environment)
+    by_name = any(sink.kind.startswith(("delta", "foreach-batch")) and not sink.path for sink in sinks)
+    return by_name or (source.kind == "delta" and bool(source.target) and not source.path)
 
 
 def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:

@@ -17,6 +17,8 @@ from surestart.verdict.fleet_row import Fleet, FleetRow, row_not_looked_at, row_
 from surestart.words.finding import EXIT_CODES
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from surestart.history.run_record import RunRecord
     from surestart.stage import Stage
     from surestart.words.finding import Finding
@@ -25,16 +27,22 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 
 
-def run(args: argparse.Namespace, environment: Environment, stages: Sequence[Stage], options: str) -> int:
+def run(
+    args: argparse.Namespace,
+    environment: Environment,
+    stages: Sequence[Stage],
+    options: str,
+    session: SparkSession | None,
+) -> int:
     from surestart.cli.stage_answers import read_history
     from surestart.verdict.inspection import read_line
 
     spark = args.spark and read_line(args.spark).name
-    history = read_history(environment)
+    history = read_history(environment, session)
     say = Progress()
     rows: list[FleetRow] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for row in pool.map(partial(_row, environment, spark, options, history), stages):
+        for row in pool.map(partial(_row, environment, spark, options, session, history), stages):
             rows.append(row)
             say(len(rows), len(stages))
     again = surestart("doctor", place=f"-e {environment.name} {options}".rstrip())
@@ -47,6 +55,7 @@ def _row(
     environment: Environment,
     spark: str,
     options: str,
+    session: SparkSession | None,
     history: tuple[tuple[RunRecord, ...], list[Finding]],
     stage: Stage,
 ) -> FleetRow:
@@ -55,7 +64,7 @@ def _row(
     from surestart.verdict.unread import unread_text
 
     try:
-        diagnosis = ask_one(environment, stage, *history, spark=spark, options=options)
+        diagnosis = ask_one(environment, stage, *history, spark=spark, options=options, session=session)
         return row_of(stage.name, diagnosis.inspection, unread_text(stage, diagnosis))
     except SurestartError as error:
         return row_not_looked_at(stage.name, environment.checkpoint(stage.name), error.what)

@@ -116,6 +116,17 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
     return local_session(application, ui=ui, master=os.environ.get(MASTER) or "local[2]")
 
 
+def session_at_hand() -> SparkSession | None:
+    """The session that is there already: of this process, of Databricks, or of the server that SPARK_REMOTE names.
+    None where there is none: a question starts no Spark."""
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        if (active := SparkSession.getActiveSession()) is not None:
+            return active
+    return session() if runs_on_databricks() or os.environ.get("SPARK_REMOTE") else None
+
+
 # A standalone cluster, such as spark://127.0.0.1:7077. It sees the same paths as this machine.
 MASTER = "SURESTART_MASTER"
 # More options for the JVM of a local session, such as -XX:TieredStopAtLevel=1 where runs are short.

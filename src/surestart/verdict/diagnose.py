@@ -190,7 +190,9 @@ def read_stage(
             query_id=checkpoint.query_id,
         ),
         sources=tuple(
-            _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_source, ask_delta, reading)
+            ()
+            if _is_left_open(declaration, source)
+            else _read_source(source, _span(checkpoint, index), checkpoint, storage, ask_source, ask_delta, reading)
             for index, source in enumerate(declaration.sources)
         ),
         history=tuple(history),
@@ -241,10 +243,9 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
     findings: list[Finding] = []
     for index, (source, found) in enumerate(zip(evidence.declaration.sources, evidence.sources, strict=False)):
         span = _span(evidence.checkpoint, index)
-        if not source.target:
-            findings.append(not_declared(source.kind, commands))
-        elif source.kind in ASKED_BY_SPARK:
-            findings.append(left_to_spark(source, commands))
+        if _is_left_open(evidence.declaration, source):
+            said = left_to_spark(source, commands) if source.target else not_declared(source.kind, commands)
+            findings.append(said)
         elif isinstance(found, tuple):
             findings += found
         elif isinstance(found, DeltaSourceEvidence):
@@ -252,6 +253,11 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
         else:
             findings += find_file_source(source, span, found, commands)
     return findings
+
+
+def _is_left_open(declaration: StageDeclaration, source: SourceDeclaration) -> bool:
+    """Of a stream that others run: nobody has said what it reads, or only Spark can ask there."""
+    return declaration.foreign and (not source.target or source.kind in ASKED_BY_SPARK)
 
 
 def _span(checkpoint: Checkpoint, index: int) -> Span:
@@ -270,8 +276,6 @@ def _read_source(
     ask_delta: AskDelta | None,
     reading: Reading | None,
 ) -> SourceEvidence:
-    if not source.target or source.kind in ASKED_BY_SPARK:
-        return ()
     if source.kind == "delta":
         begin = (reading or Reading(source.options)).begin
         if source.path:

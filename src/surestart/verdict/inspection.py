@@ -126,6 +126,7 @@ def _ask_sinks(
 ) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
     # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.facts.evidence.read_sinks import read_sinks
+    from surestart.facts.evidence.session_evidence import read_named_sinks
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
     from surestart.verdict.ask_topic import read_topics
 
@@ -133,7 +134,7 @@ def _ask_sinks(
     first = checkpoint.latest_planned is None
     next_batch = next_batch_of(checkpoint)
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
-    given = read_topics(declared, next_batch, given)
+    given = {**read_named_sinks(declared), **read_topics(declared, next_batch, given)}
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(

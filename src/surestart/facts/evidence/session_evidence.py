@@ -28,6 +28,7 @@ from surestart.facts.evidence.sink_evidence import (
     sink_unreadable,
 )
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, is_mapped
+from surestart.spark.session import session_at_hand
 from surestart.typed import spark_sql
 from surestart.words.spark_errors import condition_of
 
@@ -53,6 +54,20 @@ _CHANGES_SCHEMA = ("ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCH
 def read_sinks_by_session(spark: SparkSession, sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
     """What the session can tell of each Delta sink, by target."""
     return {sink.target: _sink(spark, sink) for sink in sinks if sink.kind.startswith(("delta", "foreach-batch"))}
+
+
+def read_named_sinks(sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
+    """What the session at hand, where there is one, can tell of Delta tables that are known by name alone, by target.
+    A session that does not answer is the reason why nothing is known."""
+    named = [sink for sink in sinks if sink.kind.startswith(("delta", "foreach-batch")) and not sink.path]
+    if not named:
+        return {}
+    try:
+        spark = session_at_hand()
+        return {} if spark is None else read_sinks_by_session(spark, named)
+    except Exception as error:  # noqa: BLE001 - a session fails in the ways of every platform that has one
+        why = f"the session that could tell does not answer: {first_line(error)}"
+        return {sink.target: sink_unreadable(why, HISTORY) for sink in named}
 
 
 def table_sql(target: str, path: str = "") -> str:
