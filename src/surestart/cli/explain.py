@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", default="", help="the root to name in the command")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
     parser.add_argument("--pipeline", default=None, help="module:attribute (default: as surestart.toml says)")
+    parser.add_argument("--streams", default="", metavar="FILE", help="the streams that this file declares")
     parser.add_argument("--codes", action="store_true", help="every code of surestart's own, as docs/codes.md has them")
     parser.add_argument("--json", action="store_true", help="one JSON object and nothing else")
 
@@ -34,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_FINE
     answer = explain(_read_text(args), args.stage, args.env, _options(args))
     if args.stage:
-        answer = _asked_at_the_stage(answer, args)
+        answer = _of_its_owner(_asked_at_the_stage(answer, args), args)
     if args.json:
         sys.stdout.write(json.dumps(explanation_object(answer), indent=2) + "\n")
     else:
@@ -50,7 +52,7 @@ def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
         return answer
     from surestart.cli.arguments import choose_stages, read_environment
     from surestart.cli.stage_answers import ask_stages
-    from surestart.words.next_commands import Commands
+    from surestart.words.next_commands import commands_for
 
     try:
         environment, pipeline, settings = read_environment(args)
@@ -61,13 +63,31 @@ def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
     except SurestartError as problem:
         sys.stderr.write(f"{args.stage} was not asked: {problem.what}\n")
         return answer
-    return at_stage(answer, diagnosis, Commands(stage.name, environment.name, _options(args)).run())
+    commands = commands_for(stage.name, environment.name, _options(args), ours=stage.ours)
+    return at_stage(answer, diagnosis, commands.run())
+
+
+def _of_its_owner(answer: Answer, args: argparse.Namespace) -> Answer:
+    """For a stream that surestart does not run: the commands that there are for it."""
+    from surestart.cli.arguments import read_environment
+    from surestart.words.next_commands import OwnersCommands
+
+    try:
+        environment, pipeline, settings = read_environment(args)
+        declared = {stage.name for stage in pipeline.build_stages(settings) if not stage.ours}
+    except SurestartError:
+        return answer
+    if args.stage not in declared:
+        return answer
+    commands = OwnersCommands(args.stage, environment.name, _options(args))
+    return replace(answer, matches=tuple(replace(one, command=commands.instead(one.command)) for one in answer.matches))
 
 
 def _options(args: argparse.Namespace) -> str:
     parts = [f"--root {word(args.root)}"] if args.root else []
     parts += [f"--set {word(pair)}" for pair in args.set]
-    return " ".join([*parts, *([f"--pipeline {word(args.pipeline)}"] if args.pipeline else [])])
+    parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
+    return " ".join([*parts, *([f"--streams {word(args.streams)}"] if args.streams else [])])
 
 
 def _read_text(args: argparse.Namespace) -> str:

@@ -125,9 +125,15 @@ def _run(arguments: list[str]) -> int:
         parser.print_help()
         return 0
     args.typed = arguments
-    code = importlib.import_module(f"surestart.cli.{args.verb}").run(args)
+    run = importlib.import_module(f"surestart.cli.{args.verb}").run
+    if hasattr(args, "streams"):
+        from surestart.cli.which_streams import calls_of, worst_of
+
+        code = worst_of([int(run(one)) for one in calls_of(args)])
+    else:
+        code = int(run(args))
     sys.stdout.flush()
-    return int(code)
+    return code
 
 
 if __name__ == "__main__":

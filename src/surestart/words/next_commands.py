@@ -80,6 +80,18 @@ class OwnersCommands(Commands):
     def accept(self, *codes: str) -> str:
         return self.doctor(f"it may be started by whoever has settled {' and '.join(codes)}")
 
+    def settle(self, code: str, said: str) -> str:
+        name, _, value = said.partition("=")
+        told = f'{name} = ["{value}"]' if value else f"{name} = true"
+        return self.doctor(f"with {told} in the sink of surestart.toml, where {_SAID[name]}")
+
+    def instead(self, command: str) -> str:
+        """The command for a declared stream, where this one is for a stage that surestart runs."""
+        words = command.split()
+        if words[:2] == ["surestart", "plan"] and words[2:3] and words[2] in _BY_HAND:
+            return self.plan(words[2])
+        return self.run() if words[:2] == ["surestart", "run"] else command
+
 
 def commands_for(stage: str, environment: str, options: str, *, ours: bool) -> Commands:
     return (Commands if ours else OwnersCommands)(stage, environment, options)
