@@ -36,7 +36,8 @@ def calls_of(args: argparse.Namespace) -> list[argparse.Namespace]:
     project = _find_both()
     if project is None:
         return [args]
-    declared = argparse.Namespace(**{**vars(args), "streams": str(project.path)})
+    path = str(project.path)
+    declared = argparse.Namespace(**{**vars(args), "streams": path})
     wanted = getattr(args, "stage", "") or ""
     if wanted not in ("", "all"):
         return [_of_name(args, declared, project, wanted)]
@@ -47,9 +48,9 @@ def calls_of(args: argparse.Namespace) -> list[argparse.Namespace]:
     given = next((name for name in _ONE_FILE if getattr(args, name, None)), "")
     if given:
         raise UsageError(
-            f"--{given} is about one of the two: {project.path} names a pipeline and declares streams",
+            f"--{given} is about one of the two: {path} names a pipeline and declares streams",
             meaning="Both would be written into one. Nothing was read.",
-            next=surestart(args.verb, "--streams", project.path, f"--{given}", *_value(getattr(args, given))),
+            next=surestart(args.verb, "--streams", path, f"--{given}", *_value(getattr(args, given))),
             code="PipelineOrStreams",
         )
     return [args, declared]
