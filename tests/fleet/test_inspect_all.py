@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from surestart.cli.main import main
+from surestart.facts.storage.open_storage import open_unbounded
 from surestart.facts.storage.storage import Storage
 from surestart.verdict import inspect_all as module
+from surestart.verdict.fleet_row import FleetRow
 from surestart.verdict.inspect_all import Asked, inspect_all
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
@@ -186,3 +190,16 @@ def test_over_a_network_the_requests_grow_with_the_checkpoints_and_not_with_thei
     assert twenty < 2.1 * ten
     assert requests(10, 60) == ten
     assert ten <= 40 * 10
+
+
+def test_a_process_that_was_ended_leaves_its_checkpoints_open_and_not_out(tmp_path: Path) -> None:
+    places = [module.Place(f"c{number}") for number in range(3)]
+
+    def ended(part: list[tuple[str, str]]) -> list[FleetRow]:
+        raise BrokenProcessPool("killed for its memory")
+
+    with ThreadPoolExecutor(1) as pool:
+        rows = list(module._in_parts(pool, open_unbounded(str(tmp_path)), places, ended))
+
+    assert [row.name for row in rows] == ["c0", "c1", "c2"]
+    assert {row.verdict for row in rows} == {Verdict.CANNOT_TELL}
