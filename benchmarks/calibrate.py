@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     codes = []
     for line in wanted:
         python = make_environment(line)
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests/diagnosis")))}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
         # The session's own Spark must not leak into another line's.
         environment.pop("SPARK_HOME", None)
         command = [str(python), str(Path(__file__).resolve()), "--worker", line, *arguments[1:]]
@@ -66,9 +66,9 @@ def find_uv() -> str:
 
 def restart_here(line: str, names: list[str]) -> int:
     """Runs inside the line's environment."""
-    from calibration import matrix
-    from calibration_shapes import SHAPES
-    from restart_lab import Lab, restart_cases
+    from tests.diagnosis.calibration import matrix
+    from tests.diagnosis.calibration_shapes import SHAPES
+    from tests.diagnosis.restart_lab import Lab, restart_cases
 
     folder = HOME / line / "lab"
     shutil.rmtree(folder, ignore_errors=True)
@@ -84,14 +84,14 @@ def restart_here(line: str, names: list[str]) -> int:
 
 
 def _tell(case: Any, seconds: float) -> None:
-    from calibration import describe
+    from tests.diagnosis.calibration import describe
 
     print(f"{seconds:5.1f} s  {case.prediction.verdict.value:<12} {case.shape.name}: {describe(case)}", flush=True)
 
 
 def make_session(line: str) -> Any:
     from pyspark.sql import SparkSession
-    from restart_lab import THRIFTY
+    from tests.diagnosis.restart_lab import THRIFTY
 
     from surestart.spark.jars import resolve_jars
     from surestart.spark.java import find_java, launcher_home

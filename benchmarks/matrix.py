@@ -17,15 +17,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".surestart" / "matrix"
-sys.path[:0] = [str(ROOT / "tests" / "diagnosis")]
 
 
 def main(names: list[str]) -> int:
-    from stream_damages import CASES, KAFKA_DAMAGES
-    from stream_lab import StreamLab, count_wrong, matrix, restart_all
-    from stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
-    from stream_to_kafka import to_kafka
-    from stream_to_nowhere import NOWHERE_CASES
+    from tests.diagnosis.stream_damages import CASES, KAFKA_DAMAGES
+    from tests.diagnosis.stream_lab import StreamLab, count_wrong, matrix, restart_all
+    from tests.diagnosis.stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
+    from tests.diagnosis.stream_to_kafka import to_kafka
+    from tests.diagnosis.stream_to_nowhere import NOWHERE_CASES
 
     from surestart.local.kafka_broker import kafka_broker
 
@@ -57,7 +56,7 @@ def _tell(result: Any) -> None:
 
 def make_session(more: dict[str, str], packages: tuple[str, ...]) -> Any:
     """With Iceberg's runtime, which `make setup` does not bring: it is downloaded once."""
-    from restart_lab import THRIFTY
+    from tests.diagnosis.restart_lab import THRIFTY
 
     from surestart.spark.session import local_session
     from surestart.spark.settings import EVERYWHERE, pairs

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
+# Python itself imports what lies there (tests/serverless).
+SITE = ROOT / "tests" / "serverless" / "site"
 
 
 def imported_names(path: Path) -> set[str]:
@@ -40,6 +42,21 @@ def test_classic_only_spark_calls_stay_in_one_module() -> None:
     ]
 
     assert found == []
+
+
+def test_tests_import_each_other_in_one_way() -> None:
+    """From `tests.` on: the same module under two names is loaded twice, and its classes are not each other's."""
+    paths = sorted((ROOT / "tests").rglob("*.py"))
+    own = {path.stem for path in paths} - {"__init__"}
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] in own))
+        or (isinstance(node, ast.Import) and any(alias.name.split(".")[0] in own for alias in node.names))
+    ]
+    assert found == []
+    assert [folder for folder in {path.parent for path in paths} if not (folder / "__init__.py").exists()] == [SITE]
 
 
 def test_sql_takes_no_named_parameters() -> None:

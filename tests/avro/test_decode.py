@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from avro_bytes import confluent, encode, number, record, text
 
 from surestart.avro.decode import decode_avro
 from surestart.avro.registry import RegistryResolver
 from surestart.avro.schemas import FixedSchema, FolderResolver
 from surestart.errors import CannotTell, UsageError
+from tests.avro.avro_bytes import confluent, encode, number, record, text
 
 V1 = record(
     "Reading",

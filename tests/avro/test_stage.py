@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from avro_bytes import confluent, encode, record
 
 from sensor_pipeline.records import RAW_COLUMNS
 from sensor_pipeline.stages import build_stages
@@ -18,6 +17,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.runs.runner import run_stage
 from surestart.stage import BatchContext
+from tests.avro.avro_bytes import confluent, encode, record
 
 CANARY = "canary-r3gistry"
 

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bundle_files import MAIN, Bundle, resolve_target
-from job_checks import JOB_CHECKS, walk
-from storage_checks import STORAGE_CHECKS, shared_checkpoints
+from tests.bundle.bundle_files import MAIN, Bundle, resolve_target
+from tests.bundle.job_checks import JOB_CHECKS, walk
+from tests.bundle.storage_checks import STORAGE_CHECKS, shared_checkpoints
 
 _KINDS = {"jobs": "job", "schemas": "schema", "volumes": "volume"}
 _SECRET_NAME = re.compile(r"password|passwd|token|api_?key|(?<!service_)credential|secret(?!_scope)", re.I)

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bundle_files import Bundle, Target
-
 from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
+from tests.bundle.bundle_files import Bundle, Target
 
 PIPELINE = "sensor"
 _OWN = re.compile(r"checkpoint_?(?:location|path|dir)", re.I)

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bundle_files import Bundle, Target
-from checkpoints import settings_of
-from quartz import faults_of
-
 from sensor_pipeline.stages import PIPELINE
 from surestart.spark.spark_lines import find_line
+from tests.bundle.bundle_files import Bundle, Target
+from tests.bundle.checkpoints import settings_of
+from tests.bundle.quartz import faults_of
 
 Found = Iterator[tuple[str, str]]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from bundle_files import Bundle, Target, resolve_target
-from checkpoints import read_claims
+from tests.bundle.bundle_files import Bundle, Target, resolve_target
+from tests.bundle.checkpoints import read_claims
 
 Found = Iterator[tuple[str, str]]
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from bundle_check import check_bundle
-from bundle_files import MAIN, read_bundle, resolve_target
-from checkpoints import read_claims, settings_of
 
 from sensor_pipeline.stages import PIPELINE
 from surestart.cli.arguments import choose_stages, read_environment
@@ -20,6 +17,9 @@ from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.job import split_job_options
 from surestart.notebooks.remedy_notebook import MODES
 from surestart.remedies.plan.plan import REMEDIES
+from tests.bundle.bundle_check import check_bundle
+from tests.bundle.bundle_files import MAIN, read_bundle, resolve_target
+from tests.bundle.checkpoints import read_claims, settings_of
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = read_bundle(ROOT)

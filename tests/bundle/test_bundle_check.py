@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bundle_check import FILE_CHECKS, check_bundle
-from bundle_files import MAIN, read_bundle, resolve_target
-from job_checks import JOB_CHECKS
-from storage_checks import STORAGE_CHECKS
+
+from tests.bundle.bundle_check import FILE_CHECKS, check_bundle
+from tests.bundle.bundle_files import MAIN, read_bundle, resolve_target
+from tests.bundle.job_checks import JOB_CHECKS
+from tests.bundle.storage_checks import STORAGE_CHECKS
 
 BUNDLE = read_bundle(Path(__file__).parents[2])
 RAW = "resources/sensor_raw_ingest.job.yml"

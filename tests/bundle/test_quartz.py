@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from quartz import faults_of
+
+from tests.bundle.quartz import faults_of
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def main() -> None:
         (LANDING / f"part-{number}.json").write_text(rows)
     with tempfile.TemporaryDirectory() as folder:
         for line in LINES:
-            paths = os.pathsep.join((str(ROOT / "src"), str(ROOT / "tests/diagnosis"), str(ROOT)))
+            paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
             environment = {**os.environ, "PYTHONPATH": paths}
             environment.pop("SPARK_HOME", None)
             command = [str(make_environment(line)), str(Path(__file__).resolve()), line, folder]

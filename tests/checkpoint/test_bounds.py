@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkpoint_maker import files, make_checkpoint, make_state, rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_storage import MemoryStorage
-from tests.deltalog.handmade import write_table
-from tests.hostile_places import LARGE, PLACES, Place
 
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -26,6 +22,10 @@ from surestart.facts.delta import read_active_files, read_delta_log, read_histor
 from surestart.facts.storage.read_budget import BYTES, NAMES, VALUES, BoundedStorage, ReadBudget
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
+from tests.checkpoint.checkpoint_maker import files, make_checkpoint, make_state, rate
+from tests.checkpoint.memory_storage import MemoryStorage
+from tests.deltalog.handmade import write_table
+from tests.hostile_places import LARGE, PLACES, Place
 
 MEASURED = """
 import sys

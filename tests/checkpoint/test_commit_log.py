@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from checkpoint_maker import commit_text
 
 from surestart.facts.checkpoint.commit_log import parse_commit_log
 from surestart.facts.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
+from tests.checkpoint.checkpoint_maker import commit_text
 
 
 def test_v1_holds_the_next_watermark() -> None:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import QUERY_ID, commit_text, compact, make_checkpoint, make_state, offsets_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.inert import inert
+from tests.checkpoint.checkpoint_maker import QUERY_ID, commit_text, compact, make_checkpoint, make_state, offsets_text
 
 TRICKS = (
     "\x1b[2J\x1b[1;1H\x1b]0;owned\x07",

@@ -10,10 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import QUERY_ID, files, make_checkpoint, make_state, offsets_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_storage import MemoryStorage
 
 from surestart.cli.main import main
 from surestart.facts.checkpoint.log_folder import is_batch_name, number_as_java_reads
@@ -22,6 +20,8 @@ from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.words.finding import Verdict
+from tests.checkpoint.checkpoint_maker import QUERY_ID, files, make_checkpoint, make_state, offsets_text
+from tests.checkpoint.memory_storage import MemoryStorage
 
 # Digits of Arabic, Devanagari and Thai, full-width and mathematical ones, superscripts; signs, zeros, exponents.
 ODD = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from checkpoint_maker import TABLE_ID, compact, delta, kafka
 
 from surestart.facts.checkpoint.positions import KafkaPosition, UnknownPosition, read_position
+from tests.checkpoint.checkpoint_maker import TABLE_ID, compact, delta, kafka
 
 AUTO_LOADER = '{"seqNum":4711,"sourceVersion":1,"lastBackfillStartTimeMs":0,"lastInputPath":"s3://landing"}'
 SNAPSHOT = delta(0).replace("false", "true").replace('"index":-1', '"index":41')

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import (
+
+from tests.checkpoint.checkpoint_maker import (
     add_crcs,
     commit_text,
     delta,

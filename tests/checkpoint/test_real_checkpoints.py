@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from tests.diagnosis.restart_lab import THRIFTY
 
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.spark.session import applied
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Severity
+from tests.diagnosis.restart_lab import THRIFTY
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -9,10 +9,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.checkpoint.make_rocksdb import ARCHIVE, DAMAGES, KINDS
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.verdict.restart import Outcome, predict_next_start
+from tests.checkpoint.make_rocksdb import ARCHIVE, DAMAGES, KINDS
 
 WHOLE = ("whole", "older rows deleted")
 

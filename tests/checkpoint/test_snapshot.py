@@ -6,7 +6,11 @@ from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import (
+
+from surestart.facts.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.writer_version import guess_writer_version
+from tests.checkpoint.checkpoint_maker import (
     CONFS,
     QUERY_ID,
     add_crcs,
@@ -17,10 +21,6 @@ from checkpoint_maker import (
     offsets_text,
     write_with_crc,
 )
-
-from surestart.facts.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
-from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.checkpoint.writer_version import guess_writer_version
 
 
 def test_a_whole_checkpoint(tmp_path: Path) -> None:

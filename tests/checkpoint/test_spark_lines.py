@@ -10,11 +10,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_read_only import RECORDED, fingerprint
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Severity, Verdict
+from tests.checkpoint.test_read_only import RECORDED, fingerprint
 
 ARCHIVE = Path(__file__).parent / "checkpoints.zip"
 WITH_STATE = {

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from checkpoint_maker import commit_text, files, make_checkpoint, offsets_text
+from tests.checkpoint.checkpoint_maker import commit_text, files, make_checkpoint, offsets_text
 
 MEASURED = """
 import sys

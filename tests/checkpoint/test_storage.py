@@ -8,13 +8,13 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from checkpoint_maker import files, make_checkpoint, make_state
-from files_api_server import files_api
 
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.storage.databricks_volumes import open_volume
 from surestart.facts.storage.open_storage import open_storage
+from tests.checkpoint.checkpoint_maker import files, make_checkpoint, make_state
+from tests.checkpoint.files_api_server import files_api
 
 VOLUME = "/Volumes/main/sensor/checkpoints/sensor-raw-ingest"
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from restart_lab import Outcome, Shape
-
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.evidence.read_sinks import read_sinks
@@ -20,6 +18,7 @@ from surestart.verdict.restart import Outcome as Predicted
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.words.finding import Verdict, verdict_of
 from surestart.words.next_commands import Commands
+from tests.diagnosis.restart_lab import Outcome, Shape
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from restart_lab import LAST, Shape, remove, write
+from tests.diagnosis.restart_lab import LAST, Shape, remove, write
 
 Damage = Callable[[Path], object]
 

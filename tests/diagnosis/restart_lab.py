@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from calibration import Case
+    from tests.diagnosis.calibration import Case
 
 LAST = 4
 NEW_FILES = 1
@@ -138,7 +138,7 @@ def restart_cases(
     """Each shape predicted, then started; a start that fails is tried once more, as a retry policy would.
 
     `done` hears of each case as it ends, with the seconds it took."""
-    from calibration import Case, predict
+    from tests.diagnosis.calibration import Case, predict
 
     lab.make_bases()
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from restart_lab import remove, write
-from stream_kinds import (
+from tests.diagnosis.restart_lab import remove, write
+from tests.diagnosis.stream_kinds import (
     AGGREGATE,
     APPEND,
     CONSTANT,
@@ -24,7 +24,7 @@ from stream_kinds import (
     TWO_WRITERS,
     another_writer,
 )
-from stream_lab import LAST, Damage, Folder, Kind
+from tests.diagnosis.stream_lab import LAST, Damage, Folder, Kind
 
 
 def drop(folder: Path, *names: str) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stream_lab import ROWS, Folder, Kind, Rows, delta_rows, file_sink_rows, numbers
+from tests.diagnosis.stream_lab import ROWS, Folder, Kind, Rows, delta_rows, file_sink_rows, numbers
 
 APP_ID = "nightly-ingest"
 BUCKETS = 5

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from restart_lab import crc_of, write
-
 from surestart.facts.delta import read_rows
 from surestart.facts.evidence.sink_names import with_said
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
+from tests.diagnosis.restart_lab import crc_of, write
 
 ROWS, EARLY, LAST, END = 10, 2, 4, 7
 START_TIMEOUT_S = 600

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from restart_lab import crc_of, remove
-from stream_damages import (
+from tests.diagnosis.restart_lab import crc_of, remove
+from tests.diagnosis.stream_damages import (
     DELETED,
     GONE,
     HEALTHY,
@@ -20,8 +20,8 @@ from stream_damages import (
     TRUNCATED,
     drop,
 )
-from stream_kinds import by_function, now, read
-from stream_lab import LAST, Damage, Folder, Kind, Rows, numbers
+from tests.diagnosis.stream_kinds import by_function, now, read
+from tests.diagnosis.stream_lab import LAST, Damage, Folder, Kind, Rows, numbers
 
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
 

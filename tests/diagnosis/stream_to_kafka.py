@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from stream_kinds import now, read
-from stream_lab import ROWS, Folder, Kind, Rows, numbers
+
+from tests.diagnosis.stream_kinds import now, read
+from tests.diagnosis.stream_lab import ROWS, Folder, Kind, Rows, numbers
 
 
 def topic_of(folder: Folder) -> str:

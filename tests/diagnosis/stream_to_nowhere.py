@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stream_damages import DELETED, HEALTHY, IN_FLIGHT, REWOUND
-from stream_kinds import now, read
-from stream_lab import END, Folder, Kind, Rows, numbers
+from tests.diagnosis.stream_damages import DELETED, HEALTHY, IN_FLIGHT, REWOUND
+from tests.diagnosis.stream_kinds import now, read
+from tests.diagnosis.stream_lab import END, Folder, Kind, Rows, numbers
 
 
 def nowhere(format: str) -> Kind:

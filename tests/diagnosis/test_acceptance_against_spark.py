@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from restart_lab import THRIFTY
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -27,6 +26,7 @@ from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, next_batch_of
 from surestart.verdict.explain import explain
 from surestart.words.finding import Acceptance, Severity
+from tests.diagnosis.restart_lab import THRIFTY
 
 NOW = 1_800_000_000_000
 

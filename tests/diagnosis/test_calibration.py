@@ -4,12 +4,12 @@ duplicated or failed. The whole matrix is printed; `make calibrate` does the sam
 from __future__ import annotations
 
 import pytest
-from calibration import Case, describe, matrix
-from calibration_shapes import FAST
 from pyspark.sql import SparkSession
-from restart_lab import THRIFTY, Lab, restart_cases
 
 from surestart.spark.session import applied
+from tests.diagnosis.calibration import Case, describe, matrix
+from tests.diagnosis.calibration_shapes import FAST
+from tests.diagnosis.restart_lab import THRIFTY, Lab, restart_cases
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from itertools import product
 
 import pytest
-from checkpoint_maker import QUERY_ID, commit_text, compact, files, kafka, offsets_text
-from memory_storage import MemoryStorage
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.verdict.restart import SPARK_LINES, predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Verdict, verdict_of
+from tests.checkpoint.checkpoint_maker import QUERY_ID, commit_text, compact, files, kafka, offsets_text
+from tests.checkpoint.memory_storage import MemoryStorage
 
 Shape = tuple[tuple[int, ...], tuple[int, ...], bool]
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import QUERY_ID, compact, delta, files, kafka, make_checkpoint, make_state, rate
 from jsonschema import Draft202012Validator
 
 from surestart.cli.main import main
@@ -17,6 +16,7 @@ from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Severity, Verdict
+from tests.checkpoint.checkpoint_maker import QUERY_ID, compact, delta, files, kafka, make_checkpoint, make_state, rate
 from tests.diagnosis.called import surestart
 
 SCHEMA = Path(__file__).parents[2] / "src/surestart/report/inspect.schema.json"

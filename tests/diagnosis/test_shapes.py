@@ -9,7 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import (
+
+from surestart.declaration import SourceDeclaration, StageDeclaration
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.shapes import diagnose_checkpoint
+from surestart.words.finding import Finding, Severity
+from tests.checkpoint.checkpoint_maker import (
     TABLE_ID,
     add_crcs,
     commit_text,
@@ -22,13 +28,7 @@ from checkpoint_maker import (
     offsets_text,
     rate,
 )
-from memory_storage import MemoryStorage
-
-from surestart.declaration import SourceDeclaration, StageDeclaration
-from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import Outcome, predict_next_start
-from surestart.verdict.shapes import diagnose_checkpoint
-from surestart.words.finding import Finding, Severity
+from tests.checkpoint.memory_storage import MemoryStorage
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
 ROOMS = Path(__file__).parents[2] / "src/surestart/verdict"

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from restart_lab import THRIFTY
-from stream_damages import CASES, FAST, HEALTHY, KAFKA_DAMAGES
-from stream_lab import Result, StreamLab, count_wrong, describe, matrix, restart_all
-from stream_to_kafka import to_kafka
-from stream_to_nowhere import NOOP, NOWHERE_CASES
 
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.words.finding import Verdict
+from tests.diagnosis.restart_lab import THRIFTY
+from tests.diagnosis.stream_damages import CASES, FAST, HEALTHY, KAFKA_DAMAGES
+from tests.diagnosis.stream_lab import Result, StreamLab, count_wrong, describe, matrix, restart_all
+from tests.diagnosis.stream_to_kafka import to_kafka
+from tests.diagnosis.stream_to_nowhere import NOOP, NOWHERE_CASES
 
 # What the evidence cannot tell, with nothing said of the sinks and with what their owner knows.
 CANNOT_TELL = {"undeclared": 19, "declared": 3}

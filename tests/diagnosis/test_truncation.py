@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import delta, files, kafka, make_checkpoint, make_state, offsets_text, rate
-from memory_storage import MemoryStorage
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.verdict.restart import SPARK_LINES, Outcome, predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Verdict, verdict_of
+from tests.checkpoint.checkpoint_maker import delta, files, kafka, make_checkpoint, make_state, offsets_text, rate
+from tests.checkpoint.memory_storage import MemoryStorage
 
 SOURCES: dict[str, Callable[[int], str]] = {"kafka": kafka, "files": files, "delta": delta, "rate": rate}
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
-from kafka_client import CANARY, KafkaClient
 
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
+from tests.kafka.kafka_client import CANARY, KafkaClient
 
 _numbers = itertools.count(1)
 

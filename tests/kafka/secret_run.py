@@ -11,14 +11,13 @@ import pickle
 import sys
 import traceback
 
-from kafka_client import raw_rows, raw_stage
-
 from surestart.cli.main import main
 from surestart.environment import environment_from_settings
 from surestart.facts.kafka.evidence import read_kafka_evidence
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import local_session
+from tests.kafka.kafka_client import raw_rows, raw_stage
 
 bootstrap, topic, root = sys.argv[1:]
 spark = local_session("secrets")

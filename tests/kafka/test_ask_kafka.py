@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from kafka_client import KafkaClient, payloads
-from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 
 from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -21,6 +19,8 @@ from surestart.verdict.ask_kafka import ask_kafka
 from surestart.verdict.kafka_loss import with_lost_positions
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
+from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
+from tests.kafka.kafka_client import KafkaClient, payloads
 
 PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.avro.avro_bytes import confluent, encode, record
-from tests.avro.conftest import Registry
 
 from sensor_pipeline.stages import build_stages
 from surestart.runs.runner import run_stage
+from tests.avro.avro_bytes import confluent, encode, record
+from tests.avro.conftest import Registry
 
 CANARY = "canary-r3gistry"
 READING = record(

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
-from kafka_client import payloads
 
 from surestart.errors import EXIT_CANNOT_TELL, CannotTell
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -17,6 +16,7 @@ from surestart.local.kafka_configuration import free_ports
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict.kafka_findings import check_positions, check_topic_identity, inspect_kafka_start
 from surestart.words.finding import Severity
+from tests.kafka.kafka_client import payloads
 
 
 def test_asking_about_a_missing_topic_does_not_create_it(broker, client, topic):

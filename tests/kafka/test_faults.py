@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 
 import pytest
-from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import Refused, SurestartError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -15,6 +14,7 @@ from surestart.runs.runner import processing_time, run_stage, run_ungated
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict.kafka_findings import check_positions, check_topic_identity
 from surestart.words.finding import Severity
+from tests.kafka.kafka_client import payloads, raw_rows, raw_stage
 
 
 class Enough(Exception):

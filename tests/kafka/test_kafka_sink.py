@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import make_checkpoint, offsets_text
 from confluent_kafka import Producer
-from kafka_client import payloads
 
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict
+from tests.checkpoint.checkpoint_maker import make_checkpoint, offsets_text
+from tests.kafka.kafka_client import payloads
 
 
 def send(broker, topic: str, count: int, at: int) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kafka_client import KafkaClient
-from tests.checkpoint.checkpoint_maker import compact, make_checkpoint
-from tests.report.pages import Element, read_page
 
 from surestart.cli.main import main
+from tests.checkpoint.checkpoint_maker import compact, make_checkpoint
+from tests.kafka.kafka_client import KafkaClient
+from tests.report.pages import Element, read_page
 
 
 def doctor_page(root: Path, bootstrap: str, topic: str) -> Element:

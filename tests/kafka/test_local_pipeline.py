@@ -7,13 +7,13 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.foundation.project import serve_the_sensor_pipeline
 
 from sensor_pipeline.kafka_simulate import read_topic
 from sensor_pipeline.simulate import read_truth
 from surestart.cli.main import main
 from surestart.local.kafka_broker import is_broker
 from surestart.local.kafka_detached import start_detached
+from tests.foundation.project import serve_the_sensor_pipeline
 
 
 def run(root: Path) -> int:

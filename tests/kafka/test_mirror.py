@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from kafka_client import described, payloads, raw_rows, raw_stage
 
 from surestart.local.kafka_configuration import free_ports
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.kafka_mirror import KafkaMirror, mirror_group, read_end_offsets
+from tests.kafka.kafka_client import described, payloads, raw_rows, raw_stage
 
 
 @pytest.mark.long(instead="test_a_query_neither_waits_for_an_unreachable_mirror_nor_fails_with_it")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.remedies.sequences import Lab, acts_of, chosen_seeds
 
 from sensor_pipeline.kafka_simulate import write_topic
+from tests.remedies.sequences import Lab, acts_of, chosen_seeds
 
 pytestmark = pytest.mark.chaos
 

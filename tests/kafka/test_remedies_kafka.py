@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import Refused, UsageError
 from surestart.remedies.apply.apply import apply_plan
@@ -23,6 +22,7 @@ from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.request import Request
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
+from tests.kafka.kafka_client import payloads, raw_rows, raw_stage
 
 
 class Stood:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka_client import CANARY, KafkaClient, payloads, raw_stage
 
 from sensor_pipeline.stages import build_stages
 from surestart.cli.main import build_parser
@@ -33,6 +32,7 @@ from surestart.runs.runner import StageFailed, processing_time, run_stages, run_
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
 from surestart.spark.session import applied
+from tests.kafka.kafka_client import CANARY, KafkaClient, payloads, raw_stage
 
 WRONG = "wrong-c4nary;pa55"
 SASL = {
@@ -244,7 +244,7 @@ def _over_tls(broker: KafkaBroker) -> dict[str, str]:
 
 
 def _run_and_look(bootstrap: str, variables: dict[str, str], topic: str, tmp_path: Path, key: str = "") -> None:
-    command = [sys.executable, str(Path(__file__).with_name("secret_run.py"))]
+    command = [sys.executable, "-m", "tests.kafka.secret_run"]
     done = subprocess.run(
         [*command, bootstrap, topic, str(tmp_path)],
         env={**os.environ, **variables, "WRONG": WRONG},

@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import Producer
-from kafka_client import described
 
 from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
 from sensor_pipeline.simulate import Simulation, iter_records, write_files
@@ -17,6 +16,7 @@ from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.evidence import read_kafka_evidence
 from surestart.local.kafka_configuration import free_ports
 from surestart.runs.runner import run_stage
+from tests.kafka.kafka_client import described
 
 SIMULATION = Simulation(seed=7, devices=30)
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import Producer
-from kafka_client import payloads, raw_rows, raw_stage
 
 from surestart.errors import UsageError
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
+from tests.kafka.kafka_client import payloads, raw_rows, raw_stage
 
 
 def test_every_record_arrives_untouched_with_its_position(spark, environment, broker, client, topic):

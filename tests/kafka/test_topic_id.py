@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Uuid
-from kafka_client import payloads, raw_rows, raw_stage
 
 from sensor_pipeline.stages import PIPELINE, build_stages
 from surestart.cli.stage_answers import ask_stages
@@ -24,6 +23,7 @@ from surestart.runs.identities import read_source_ids, read_topic_id
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.words.finding import Verdict
+from tests.kafka.kafka_client import payloads, raw_rows, raw_stage
 
 
 @pytest.mark.long(instead="test_the_recorded_topic_is_that_of_the_newest_run_that_stands")

@@ -16,9 +16,8 @@ import psycopg
 import psycopg.conninfo
 import pytest
 
+from tests.postgres.database import Database
 from tests.servers.postgres_server import PostgresServer, postgres_server
-
-from .database import Database
 
 VARIABLE = "SURESTART_POSTGRES_URL"
 # Processes die in these tests, machines do not: what the kernel has been given survives them.

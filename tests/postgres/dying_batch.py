@@ -8,8 +8,7 @@ import os
 from surestart.failpoints import VARIABLE, reach
 from surestart.sinks.postgres.batch import write_batch
 from surestart.sinks.postgres.copy import copy_batches
-
-from .database import Database, append, arrow, readings, upsert
+from tests.postgres.database import Database, append, arrow, readings, upsert
 
 # Forked from a server that has the slow imports done: they are most of such a process' life.
 _CONTEXT = multiprocessing.get_context("forkserver")

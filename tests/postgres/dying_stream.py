@@ -10,8 +10,7 @@ from pathlib import Path
 
 from surestart.runs.runner import run_stage
 from surestart.spark.session import local_session
-
-from .stream import APPEND, UPSERT, local, stage
+from tests.postgres.stream import APPEND, UPSERT, local, stage
 
 if __name__ == "__main__":
     root, table, events = sys.argv[1:]

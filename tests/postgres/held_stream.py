@@ -13,8 +13,7 @@ from surestart.sinks.both import Both
 from surestart.sinks.delta.merge import DeltaMerge
 from surestart.stage import Stage
 from tests.gate.held_driver import drive
-
-from .stream import APPEND, SCHEMA, UPSERT, local, stage
+from tests.postgres.stream import APPEND, SCHEMA, UPSERT, local, stage
 
 GOLD = DeltaMerge("gold", SCHEMA, keys=("sensor",), order=("part", "pos"))
 

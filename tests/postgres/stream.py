@@ -14,8 +14,7 @@ from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import Sink, Stage
-
-from .database import arrow, readings
+from tests.postgres.database import arrow, readings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

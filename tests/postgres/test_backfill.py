@@ -24,11 +24,10 @@ from surestart.report.text.certificate import next_command
 from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.foundation.rows import land, run_all
-
-from .database import Database
-from .test_gold import in_delta, in_postgres
-from .test_remedies_of_gold import SETTINGS, assert_same_and_exact, chain_of, environment, killed, request
-from .test_remedies_of_gold import to_postgres as every_reading
+from tests.postgres.database import Database
+from tests.postgres.test_gold import in_delta, in_postgres
+from tests.postgres.test_remedies_of_gold import SETTINGS, assert_same_and_exact, chain_of, environment, killed, request
+from tests.postgres.test_remedies_of_gold import to_postgres as every_reading
 
 __all__ = ["environment"]
 

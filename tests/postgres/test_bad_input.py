@@ -19,9 +19,8 @@ from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageEr
 from surestart.facts.postgres.url import DatabaseUrl
 from surestart.sinks.postgres.batch import BatchWrite, write_batch
 from surestart.sinks.postgres.copy import Staging, copy_batches
+from tests.postgres.database import EVENTS, Database, Row, append, readings, upsert, write
 from tests.servers.postgres_server import PostgresServer
-
-from .database import EVENTS, Database, Row, append, readings, upsert, write
 
 
 def refused(what: BatchWrite, rows: Sequence[Row]) -> SurestartError:
@@ -248,7 +247,7 @@ def test_the_connection_of_a_copying_task_ended_in_mid_copy(database: Database) 
     what = append(database, 0)
 
     def ending(staging: Staging) -> pa.RecordBatchReader:
-        from .database import arrow
+        from tests.postgres.database import arrow
 
         yield arrow(readings(0)[:500])
         database.execute(

@@ -11,9 +11,8 @@ import pytest
 from surestart.runs.runner import StageFailed, run_stage
 from surestart.sinks.both import Both
 from surestart.sinks.delta.merge import DeltaMerge
-
-from .database import TABLE, Database, readings
-from .stream import SCHEMA, UPSERT, land, local, stage
+from tests.postgres.database import TABLE, Database, readings
+from tests.postgres.stream import SCHEMA, UPSERT, land, local, stage
 
 SINK = Both(DeltaMerge("gold", SCHEMA, keys=("sensor",), order=("part", "pos")), UPSERT)
 

@@ -12,9 +12,8 @@ from surestart.environment import environment_from_settings
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.plan.chain import read_chain
 from tests.foundation.rows import land, run_all
-
-from .conftest import VARIABLE
-from .database import Database
+from tests.postgres.conftest import VARIABLE
+from tests.postgres.database import Database
 
 
 @pytest.mark.chaos

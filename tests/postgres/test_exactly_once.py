@@ -14,9 +14,8 @@ from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.ledger import LedgerEntry, LedgerKey, find_entry
 from surestart.sinks.postgres.batch import BatchWritten, write_batch
 from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
-
-from .database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
-from .proxy import CuttingProxy
+from tests.postgres.database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
+from tests.postgres.proxy import CuttingProxy
 
 LEDGER = "SELECT query_id, batch_id, target, rows, rows_changed FROM surestart_ledger"
 

@@ -30,9 +30,8 @@ from surestart.remedies.planning.request import Request
 from surestart.runs.runner import run_stage
 from surestart.stage import BatchContext
 from tests.foundation.rows import account, land
-
-from .conftest import VARIABLE
-from .database import Database
+from tests.postgres.conftest import VARIABLE
+from tests.postgres.database import Database
 
 SETTINGS = {"postgres_url": f"env:{VARIABLE}"}
 PASSWORD = "c4n4ry-pa%24s"

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-from .database import EVENTS, TABLE, Database, Row, append, readings, upsert, write
-from .dying_batch import exit_code_of_batch
+from tests.postgres.database import EVENTS, TABLE, Database, Row, append, readings, upsert, write
+from tests.postgres.dying_batch import exit_code_of_batch
 
 # The point, and whether the batch is in the table when the process is dead.
 POINTS = [

@@ -9,8 +9,7 @@ import pytest
 from surestart.errors import CannotTell
 from surestart.facts.postgres.ledger import LedgerView, read_ledger
 from surestart.facts.postgres.url import DatabaseUrl
-
-from .database import EVENTS, QUERY_ID, Database, append, readings, write
+from tests.postgres.database import EVENTS, QUERY_ID, Database, append, readings, write
 
 URL = DatabaseUrl(variable="SURESTART_POSTGRES_URL")
 

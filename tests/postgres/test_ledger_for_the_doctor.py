@@ -14,9 +14,8 @@ from surestart.sinks.postgres.sink import PostgresSink
 from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
 from surestart.words.finding import Acceptance
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY, QUERY_ID, stage
-
-from .conftest import VARIABLE
-from .database import EVENTS, Database
+from tests.postgres.conftest import VARIABLE
+from tests.postgres.database import EVENTS, Database
 
 SINK = PostgresSink(DatabaseUrl(variable=VARIABLE), "events")
 PLACE = Environment("local", "sensor", "/nowhere/checkpoints", root="/nowhere")

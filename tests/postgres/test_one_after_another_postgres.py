@@ -9,11 +9,10 @@ import pytest
 
 from surestart.environment import Environment
 from tests.foundation.rows import land
+from tests.postgres.conftest import VARIABLE
+from tests.postgres.database import Database
+from tests.postgres.test_gold import in_delta, in_postgres
 from tests.remedies.sequences import Lab, acts_of, chosen_seeds
-
-from .conftest import VARIABLE
-from .database import Database
-from .test_gold import in_delta, in_postgres
 
 pytestmark = pytest.mark.chaos
 

@@ -35,10 +35,9 @@ from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
 from surestart.stage import Stage
 from tests.foundation.rows import account, land, run_all
-
-from .conftest import VARIABLE
-from .database import Database
-from .test_gold import in_delta, in_postgres
+from tests.postgres.conftest import VARIABLE
+from tests.postgres.database import Database
+from tests.postgres.test_gold import in_delta, in_postgres
 
 SETTINGS = {"postgres_url": f"env:{VARIABLE}", "max_files_per_trigger": "2"}
 CORRECTIONS = "part-999999999999.jsonl"

@@ -18,9 +18,8 @@ from surestart.facts.postgres.types import arrow_columns
 from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
 from surestart.sinks.postgres.once import Removal
 from surestart.sinks.postgres.remedy import Removed, drop_kept, is_kept, remove_rows, restore_rows
-
-from .database import SCHEMA, Database, append, arrow, readings, upsert, write
-from .proxy import CuttingProxy
+from tests.postgres.database import SCHEMA, Database, append, arrow, readings, upsert, write
+from tests.postgres.proxy import CuttingProxy
 
 DIGEST = "d1" * 32
 # As a stage's rows have them; the other tests of this room have shorter names.

@@ -22,9 +22,8 @@ from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import BatchContext, Sink
 from tests.gate.held_driver import HeldBack
 from tests.gate.test_woken_driver import CODE, until
-
-from .database import EVENTS, QUERY_ID, Database, append, arrow, readings
-from .stream import APPEND, land, local, stage
+from tests.postgres.database import EVENTS, QUERY_ID, Database, append, arrow, readings
+from tests.postgres.stream import APPEND, land, local, stage
 
 OTHER = "5f6c1c0e-0000-4000-8000-000000000000"
 

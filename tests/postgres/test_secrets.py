@@ -20,9 +20,8 @@ from surestart.facts.postgres.url import DatabaseUrl, Secret
 from surestart.sinks.postgres.copy import Staging, load_from_executors
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
-
-from .database import EVENTS, Database, append, readings, write
-from .stream import local, stage
+from tests.postgres.database import EVENTS, Database, append, readings, write
+from tests.postgres.stream import local, stage
 
 CANARY = "c4n4ry-pa%24s"
 SPELLINGS = ("c4n4ry", "pa%24s", "pa$s")

@@ -14,9 +14,8 @@ import pytest
 
 from surestart.failpoints import VARIABLE
 from surestart.runs.runner import StageFailed, run_stage
-
-from .database import EVENTS, TABLE, Database, readings
-from .stream import APPEND, UPSERT, land, local, stage
+from tests.postgres.database import EVENTS, TABLE, Database, readings
+from tests.postgres.stream import APPEND, UPSERT, land, local, stage
 
 ALL = readings(0) + readings(1) + readings(2)
 LEDGER = Counter([(0, 1000), (1, 1000), (2, 1000)])

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surestart.errors import UsageError
-
-from .database import TABLE, Database, Row, append, upsert, write
+from tests.postgres.database import TABLE, Database, Row, append, upsert, write
 
 
 def test_the_newest_position_inside_a_batch_wins(database: Database) -> None:

@@ -23,9 +23,8 @@ from surestart.sinks.postgres.batch import BatchWritten, write_batch
 from surestart.sinks.postgres.copy import copy_batches
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
-
-from .database import EVENTS, Database, append, readings
-from .stream import local
+from tests.postgres.database import EVENTS, Database, append, readings
+from tests.postgres.stream import local
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 

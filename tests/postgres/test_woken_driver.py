@@ -11,10 +11,9 @@ import pytest
 
 from surestart.runs.runner import run_ungated
 from tests.gate.test_woken_driver import assert_stopped, paused
-
-from .database import EVENTS, TABLE, Database, readings
-from .held_stream import STAGES
-from .stream import land, local
+from tests.postgres.database import EVENTS, TABLE, Database, readings
+from tests.postgres.held_stream import STAGES
+from tests.postgres.stream import land, local
 
 
 @pytest.mark.chaos

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from checkpoint_maker import QUERY_ID, make_checkpoint
 
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -22,6 +21,7 @@ from surestart.verdict.restart import SPARK_LINES, Outcome
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Acceptance, Severity, Verdict
 from surestart.words.next_commands import says_start
+from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
 from tests.deltalog.handmade import add, create, info, remove, txn, write_commit
 from tests.diagnosis.called import surestart
 from tests.diagnosis.environment_by_hand import checkpoint, lay_out
