@@ -168,3 +168,18 @@ def test_decisions_have_one_form_and_are_numbered_without_gaps() -> None:
         assert f"| [{path.name[:4]}]({path.name}) | {title} |" in index
         missing = [part for part in ("Context", "Decision", "Rejected", "Consequences") if f"**{part}.**" not in text]
         assert missing == [], path.name
+
+
+SINKS = {"Both", "DeltaAppend", "DeltaMerge", "DeltaSplit", "PostgresSink", "RegistrySplit"}
+
+
+def test_no_sink_is_asked_for_its_class() -> None:
+    """What a sink can do is in its methods (surestart.sinks.abilities): one that nobody knows has them too."""
+    asked = []
+    for path in (ROOT / "src" / "surestart").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                named = {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
+                asked += [f"{path.name}:{node.lineno}" for _ in named & SINKS]
+
+    assert asked == []
