@@ -64,14 +64,14 @@ def add_job_wait(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=15.0,
         metavar="MINUTES",
-        help="how long cancelled runs of the stages' Databricks jobs are waited for (default 15)",
+        help="how long to wait until cancelled runs of the Databricks jobs have ended (default 15)",
     )
     parser.add_argument(
         "--accept",
         action="append",
         default=[],
         choices=["OWNER_UNKNOWN"],
-        help="somebody has looked: the driver of which nothing is heard has ended (docs/gate.md)",
+        help="you have looked: the driver that is silent has ended (docs/gate.md)",
     )
 
 

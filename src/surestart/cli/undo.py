@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", help="the digest that apply printed, or the plan's file")
     add_environment_arguments(parser)
     parser.add_argument("--confirm", metavar="TARGET", help="the name of what is changed, for scripts")
-    parser.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost, and that is known")
+    parser.add_argument("--accept-loss", type=int, metavar="N", help="accept that exactly so many rows are lost")
     add_job_wait(parser)
 
 

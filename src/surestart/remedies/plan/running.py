@@ -20,7 +20,7 @@ class Stopping:
     """How the stages are brought to stand still.
 
     client: a WorkspaceClient; None: the one that is configured.
-    accept: OWNER_UNKNOWN where somebody knows that the driver of which nothing is heard has ended."""
+    accept: OWNER_UNKNOWN where somebody knows that the silent driver has ended."""
 
     client: Any = None
     poll_seconds: float = 5.0
