@@ -20,7 +20,7 @@ from surestart.facts.storage.storage import Storage
 
 # Keys and values held in memory, of all that is read: of a whole store, and where a few rows are wanted.
 HELD = 512 << 20
-HELD_FOR_A_FEW = 64 << 20
+HELD_FOR_A_FEW = 8 << 20
 # What Python adds to a key and a value.
 _ADDED = 200
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_schema import schema_text
 from surestart.facts.checkpoint.state_summary import StoreSummary, ranges_text, summarise
 from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.facts.state.shown import ShownRows
@@ -99,7 +98,8 @@ def _store(store: ShownRows) -> Iterator[str]:
     name += f", variable {look.variable}" if look.variable else ""
     yield ""
     yield inert(name, 200)
-    yield f"  {inert(schema_text((look.schema,)), 4_000)}"
+    if look.schema.key.fields or look.schema.value.fields:
+        yield f"  {inert(look.schema.text, 4_000)}"
     for row in store:
         yield f"  {row.partition:>4}  {text_of(row.key, look.schema.key)} -> {text_of(row.value, look.schema.value)}"
     yield f"  {_end(store)}"
