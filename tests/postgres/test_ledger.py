@@ -1,4 +1,4 @@
-"""What the doctor reads of a query's batches, without Spark."""
+"""What the doctor reads of the batches in a real ledger that a real sink has written, without Spark."""
 
 from __future__ import annotations
 
@@ -6,57 +6,52 @@ from dataclasses import replace
 
 import pytest
 
-from surestart.errors import CannotTell
-from surestart.facts.postgres.ledger import LedgerView, read_ledger
+from surestart.environment import Environment
+from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.postgres.url import DatabaseUrl
+from surestart.sinks.postgres.sink import PostgresSink
 from tests.postgres.database import EVENTS, QUERY_ID, Database, append, readings, write
 
 URL = DatabaseUrl(variable="SURESTART_POSTGRES_URL")
 
 
+def read(target: str = "events", url: DatabaseUrl = URL) -> SinkEvidence:
+    return PostgresSink(url, target).read_evidence(Environment("local", "sensor", "/nowhere", root="/nowhere"))
+
+
 def test_a_target_without_a_ledger_has_no_batches(database: Database) -> None:
     database.execute(EVENTS)
 
-    assert read_ledger(URL, QUERY_ID, "events") == LedgerView(QUERY_ID, "public.events", "", 0, None, None, (), None)
+    assert (read().known, read().transactions, read().has_rows) == (True, {}, False)
 
 
-def test_count_first_last_and_gaps_are_those_of_one_query_and_target(database: Database) -> None:
+def test_the_last_batch_is_that_of_each_query_in_this_target(database: Database) -> None:
     database.execute(EVENTS)
     for batch_id in (3, 4, 7, 8):
         write(replace(append(database, batch_id), gaps="allow"), readings(batch_id))
     write(replace(append(database, 100), query_id="another"), readings(9))
 
-    view = read_ledger(URL, QUERY_ID, "public.events")
+    found = read("public.events")
 
-    assert (view.count, view.first_batch, view.last_batch, view.gaps) == (4, 3, 8, (5, 6))
-    assert view.last is not None
-    assert (view.last.rows, view.last.rows_changed, view.last.mode) == (1000, 1000, "append")
-    assert (view.last.query, view.last.stage) == ("sensor-merge-gold", "merge-gold")
-    assert view.last.attempted_at < view.last.committed_at
+    assert {app_id: one.version for app_id, one in found.transactions.items()} == {QUERY_ID: 8, "another": 100}
+    assert found.has_rows
 
 
 def test_reading_the_ledger_writes_nothing(database: Database) -> None:
     database.execute(EVENTS)
 
-    read_ledger(URL, QUERY_ID, "events")
+    read()
 
     assert database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'surestart%%'", ()) == {}
 
 
-def test_a_missing_target_is_unknown_and_not_empty(database: Database) -> None:
-    with pytest.raises(CannotTell, match="the ledger of events cannot be read: table events is not in database"):
-        read_ledger(URL, QUERY_ID, "events")
-
-
 def test_an_unset_variable_is_unknown() -> None:
-    with pytest.raises(CannotTell, match=r"\$NO_SUCH_VARIABLE is empty or not set"):
-        read_ledger(DatabaseUrl(variable="NO_SUCH_VARIABLE"), QUERY_ID, "events")
+    assert "$NO_SUCH_VARIABLE is empty or not set" in read(url=DatabaseUrl(variable="NO_SUCH_VARIABLE")).problem
 
 
-def test_a_ledger_that_may_not_be_read_is_unknown(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_cannot_be_read_is_unknown(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     database.execute(EVENTS)
     write(append(database, 0), readings(0))
-    database.execute("ALTER TABLE surestart_ledger RENAME COLUMN rows TO something_else")
+    database.execute("ALTER TABLE surestart_ledger RENAME COLUMN stage TO something_else")
 
-    with pytest.raises(CannotTell, match='column "rows" does not exist'):
-        read_ledger(URL, QUERY_ID, "events")
+    assert 'column "stage" does not exist' in read().problem

@@ -11,7 +11,6 @@ Values in, values out; `read_stage` is the part that reads. Nothing here writes 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -199,19 +198,6 @@ def read_stage(
         settled=settled or {},
         reading=reading,
     )
-
-
-def diagnose_stage(
-    declaration: StageDeclaration,
-    *,
-    environment: str = "",
-    spark: str = DEFAULT_LINE,
-    now: int | None = None,
-    **given: object,
-) -> Diagnosis:
-    """`read_stage` and `diagnose` in one call; `given` goes to `read_stage`."""
-    evidence = read_stage(declaration, **given)  # type: ignore[arg-type]
-    return diagnose(evidence, environment=environment, spark=spark, now=now or int(time.time() * 1000))
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -17,10 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from surestart.errors import CannotTell, SurestartError
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, explained
-from surestart.facts.postgres.url import DatabaseUrl
+from surestart.facts.postgres.connection import name
 
 if TYPE_CHECKING:
     import psycopg
@@ -51,20 +48,6 @@ class LedgerEntry:
     stage: str
     checkpoint: str
     mode: str
-
-
-@dataclass(frozen=True)
-class LedgerView:
-    """What the ledger says of one query and target. `gaps` are batch ids between first and last that are absent."""
-
-    query_id: str
-    target: str
-    step: str
-    count: int
-    first_batch: int | None
-    last_batch: int | None
-    gaps: tuple[int, ...]
-    last: LedgerEntry | None
 
 
 def create_ledger(connection: psycopg.Connection[Any], schema: str) -> None:
@@ -100,61 +83,6 @@ def last_batch(connection: psycopg.Connection[Any], schema: str, key: LedgerKey)
         (key.query_id, key.target, key.step),
     ).fetchone()
     return row[0] if row else None
-
-
-def read_ledger(url: DatabaseUrl, query_id: str, target: str, step: str = "") -> LedgerView:
-    """What the database says of a query's batches; CannotTell when it cannot be asked. Reads only, needs no Spark."""
-    psycopg = driver()
-    failure: SurestartError
-    try:
-        secret = url.read()
-        with open_connection(secret, "surestart doctor") as connection:
-            connection.execute("SET default_transaction_read_only = on")
-            return _view(connection, query_id, target, step)
-    except psycopg.Error as error:
-        failure = explained(error, secret, f"reading the ledger of {target}", UNCHANGED)
-    except SurestartError as error:
-        failure = error
-    raise CannotTell(
-        f"the ledger of {target} cannot be read: {failure.what}",
-        meaning="Whether the database has the batch in flight is unknown; a start may skip rows or refuse.",
-        next=failure.next,
-        do_not="take this for safe: the database may be ahead of or behind the checkpoint.",
-        code="LedgerUnreadable",
-    )
-
-
-def _view(connection: psycopg.Connection[Any], query_id: str, target: str, step: str) -> LedgerView:
-    from surestart.facts.postgres.target import find_target
-
-    place = find_target(connection, target)
-    where = "WHERE query_id = %s AND target = %s AND step = %s"
-    values = (query_id, place.label, step)
-    ledger = name(place.schema, TABLE)
-    found = connection.execute("SELECT to_regclass(%s)", (ledger,)).fetchone()
-    if not found or not found[0]:
-        return LedgerView(query_id, place.label, step, 0, None, None, (), None)
-    counted = connection.execute(
-        f"SELECT count(*), min(batch_id), max(batch_id) FROM {ledger} {where}", values
-    ).fetchone()
-    assert counted is not None
-    gaps = connection.execute(
-        f"SELECT generate_series(before + 1, batch_id - 1) FROM"
-        f" (SELECT batch_id, lag(batch_id) OVER (ORDER BY batch_id) AS before FROM {ledger} {where}) b"
-        " WHERE batch_id > before + 1 ORDER BY 1 LIMIT 1000",
-        values,
-    ).fetchall()
-    row = connection.execute(f"SELECT {_ENTRY} FROM {ledger} {where} ORDER BY batch_id DESC LIMIT 1", values).fetchone()
-    return LedgerView(
-        query_id=query_id,
-        target=place.label,
-        step=step,
-        count=counted[0],
-        first_batch=counted[1],
-        last_batch=counted[2],
-        gaps=tuple(gap for (gap,) in gaps),
-        last=LedgerEntry(*row) if row else None,
-    )
 
 
 _ENTRY = "batch_id, attempt, rows, rows_changed, attempted_at, committed_at, query, stage, checkpoint, mode"

@@ -22,7 +22,6 @@ from surestart.errors import UsageError
 from surestart.typed import in_the_code, typed, word
 
 DEFAULT_VARIABLE = "SURESTART_POSTGRES_URL"
-_PASSWORDS = ("password", "sslpassword")
 
 
 @dataclass(frozen=True, repr=False)

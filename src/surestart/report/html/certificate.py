@@ -126,10 +126,6 @@ def _places(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup | Non
     )
 
 
-def _faults(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{_COUNTS[name].lower()} {counts[name]:,}" for name in _FAULTS if counts[name])
-
-
 def _gaps(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup | None:
     rows: list[Sequence[Child]] = [
         [f"{gap['source']} {gap['partition']}", stage["stage"], f"{gap['first']} to {gap['last']}", f"{gap['rows']:,}"]

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from surestart.report.html.markup import Child, Markup, join, tag, text
 
-OPEN_UP_TO = 12
-
 
 def table(
     caption: str,

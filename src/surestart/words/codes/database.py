@@ -11,7 +11,6 @@ CODES: tuple[Code, ...] = (
     raised("DatabaseUrlMalformed", "usage", "The URL is none that PostgreSQL's client understands."),
     raised("DatabaseUrlMissing", "usage", "The place of the URL is empty."),
     raised("DatabaseUrlUnnamed", "usage", "Where the URL comes from is not said, or said twice."),
-    raised("LedgerUnreadable", "cannot tell", "The ledger of the table could not be read."),
     raised("PostgresBatchTaken", "refused", "The ledger holds this batch under another run's attempt."),
     raised("PostgresBusy", "stopped half-way", "The server was busy, full, locked or out of time.", RUN),
     raised("PostgresColumnUnknown", "usage", "Columns of the batch and of the table do not fit."),
