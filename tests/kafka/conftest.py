@@ -9,20 +9,22 @@ import pytest
 
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from tests.kafka.kafka_client import CANARY, KafkaClient
+from tests.servers import secured_kafka
+from tests.servers.secured_kafka import TlsBroker, sasl_listener
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    with kafka_broker(users={"sensor": CANARY}) as running:
+    with kafka_broker([sasl_listener({"sensor": CANARY})]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def tls_broker() -> Iterator[KafkaBroker]:
+def tls_broker() -> Iterator[TlsBroker]:
     """Another one, which offers TLS and lets one user in by SCRAM."""
-    with kafka_broker(tls=True) as running:
+    with secured_kafka.tls_broker() as running:
         KafkaClient(running.bootstrap).allow_scram("sensor", CANARY)
         yield running
 

@@ -26,13 +26,14 @@ from surestart.facts.kafka.security import (
     credential_options,
     kafka_options,
 )
-from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from surestart.remedies.plan.chain import read_chain
 from surestart.runs.runner import StageFailed, processing_time, run_stages, run_ungated
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
 from surestart.spark.session import applied
 from tests.kafka.kafka_client import CANARY, KafkaClient, payloads, raw_stage
+from tests.servers import secured_kafka
+from tests.servers.secured_kafka import TlsBroker, sasl_bootstrap
 
 WRONG = "wrong-c4nary;pa55"
 SASL = {
@@ -47,7 +48,7 @@ SASL = {
 def test_a_password_is_in_nothing_that_a_run_prints_or_writes(broker, client, topic, tmp_path):
     client.create(topic)
     client.produce(topic, payloads(10))
-    _run_and_look(broker.sasl_bootstrap, SASL, topic, tmp_path)
+    _run_and_look(sasl_bootstrap(broker), SASL, topic, tmp_path)
 
 
 def test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown(
@@ -59,7 +60,7 @@ def test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("surestart.sources.kafka.hide_plans", lambda session: None)
     with applied(spark, {"spark.sql.maxPlanStringLength": "2000000"}):
-        stage = replace(raw_stage(KafkaSource(broker.sasl_bootstrap, topic)), transform=misspelt)
+        stage = replace(raw_stage(KafkaSource(sasl_bootstrap(broker), topic)), transform=misspelt)
         shown = everything_said(error_of(lambda: stage.transform(stage.source.read_stream(spark, environment))))
         # Spark has it: without the guard there would be nothing to guard.
         assert CANARY in shown
@@ -125,7 +126,7 @@ def test_where_plans_cannot_be_hidden_nothing_is_read_with_secrets(spark, enviro
         monkeypatch.setenv(name, value)
     # A setting that this session refuses to change, as serverless compute refuses the real one.
     monkeypatch.setattr(kafka_security, "_PLAN_LENGTH", "spark.sql.warehouse.dir")
-    stage = raw_stage(KafkaSource(broker.sasl_bootstrap, topic))
+    stage = raw_stage(KafkaSource(sasl_bootstrap(broker), topic))
     with pytest.raises(Refused, match="cannot be set to 0") as refused:
         run_ungated(spark, environment, stage)
     assert refused.value.code == "KafkaPlansNotHidden"
@@ -196,7 +197,7 @@ def test_a_certificate_that_is_none_is_named_and_nothing_is_asked(monkeypatch):
 @pytest.mark.chaos
 def test_a_client_shows_its_certificate_where_the_broker_wants_one(topic, tmp_path):
     certificate, key = _client_certificate()
-    with kafka_broker(tls=True, client_authority=certificate) as broker:
+    with secured_kafka.tls_broker(certificate) as broker:
         client = KafkaClient(broker.bootstrap)
         client.allow_scram("sensor", CANARY)
         client.create(topic)
@@ -233,8 +234,7 @@ def _client_certificate() -> tuple[str, str]:
     return certificate.public_bytes(serialization.Encoding.PEM).decode(), key.private_bytes(*plain).decode()
 
 
-def _over_tls(broker: KafkaBroker) -> dict[str, str]:
-    assert broker.certificate is not None
+def _over_tls(broker: TlsBroker) -> dict[str, str]:
     return {
         **SASL,
         "SURESTART_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",

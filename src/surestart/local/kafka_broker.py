@@ -24,14 +24,20 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.local.kafka_certificate import BrokerCertificate, make_certificate
-from surestart.local.kafka_configuration import Ports, format_storage, free_ports, server_command, write_configuration
+from surestart.local.kafka_configuration import (
+    Listener,
+    Ports,
+    format_storage,
+    free_ports,
+    server_command,
+    write_configuration,
+)
 from surestart.local.kafka_jars import resolve_kafka_jars
 from surestart.spark.java import Java, find_java
 
@@ -58,9 +64,7 @@ class KafkaBroker:
     ports: Ports
     java: Java
     jars: Path
-    users: Mapping[str, str] = field(default_factory=dict, repr=False)
-    certificate: BrokerCertificate | None = field(default=None, repr=False)
-    client_authority: str = ""
+    others: Sequence[Listener] = ()
     pid: int = 0
     _guard: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -68,19 +72,9 @@ class KafkaBroker:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.ports.plain}"
 
-    @property
-    def sasl_bootstrap(self) -> str:
-        """The listener that wants SASL/PLAIN and the password of one of `users`."""
-        return f"127.0.0.1:{self.ports.sasl}"
-
-    @property
-    def tls_bootstrap(self) -> str:
-        """The listener that wants TLS, and inside it SCRAM-SHA-512 and a user whom the cluster was told of."""
-        return f"127.0.0.1:{self.ports.tls}"
-
     def start(self, timeout_seconds: float = 120) -> None:
         """The broker answers when this returns."""
-        write_configuration(self.folder, self.ports, self.users, self.certificate, self.client_authority)
+        write_configuration(self.folder, self.ports, self.others)
         format_storage(self.java, self.jars, self.folder)
         begin = size_of_log(self.folder)
         (self.folder / "pid").unlink(missing_ok=True)
@@ -122,21 +116,15 @@ class KafkaBroker:
 
 @contextmanager
 def kafka_broker(
-    users: Mapping[str, str] | None = None,
-    say: Callable[[str], object] = lambda line: None,
-    *,
-    tls: bool = False,
-    client_authority: str = "",
+    others: Sequence[Listener] = (), say: Callable[[str], object] = lambda line: None
 ) -> Iterator[KafkaBroker]:
-    """A fresh broker for the duration of the block, on free ports, its data in a temporary folder. users: name and
-    password, who may come in by SASL/PLAIN. tls: there is a listener with TLS and a certificate of its own too, which
-    with a client_authority (PEM) lets in only who shows a certificate that this authority has signed."""
+    """A fresh broker for the duration of the block, on free ports, its data in a temporary folder. others: where it
+    listens too."""
     java = find_java()
     jars = resolve_kafka_jars(java, say)
     folder = Path(tempfile.mkdtemp(prefix="surestart-kafka-"))
-    broker = KafkaBroker(folder, free_ports(), java, jars, dict(users or {}), client_authority=client_authority)
+    broker = KafkaBroker(folder, free_ports(but=[one.port for one in others]), java, jars, others)
     try:
-        broker.certificate = make_certificate(java, folder) if tls else None
         broker.start()
         yield broker
     finally:

@@ -1,7 +1,6 @@
 """What the local broker is told: its properties, its log, its ports, its storage.
 
-listeners   PLAINTEXT and CONTROLLER; with users SASL_PLAINTEXT (PLAIN); with a certificate SASL_SSL (SCRAM-SHA-512);
-            all on 127.0.0.1; with a client authority SASL_SSL wants a certificate of the client as well
+listeners   PLAINTEXT and CONTROLLER, and what else it is given; all on 127.0.0.1
 one of everything   one node, one replica, one partition for Kafka's own topics: it starts in seconds
 automatic creation of topics on, as on most clusters: a tool that merely asks about a topic must not make it
 """
@@ -13,12 +12,11 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell
-from surestart.local.kafka_certificate import BrokerCertificate
 from surestart.spark.java import Java
 
 # Below 32768, where the system takes ports for outgoing connections: a broker that is down for a second must find its
@@ -50,25 +48,6 @@ num.io.threads=2
 background.threads=2
 log.cleaner.dedupe.buffer.size=8388608
 """
-_SASL = """\
-sasl.enabled.mechanisms=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=\\
-  org.apache.kafka.common.security.plain.PlainLoginModule required {users};
-"""
-_TLS = """\
-listener.name.sasl_ssl.sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\\
-  org.apache.kafka.common.security.scram.ScramLoginModule required;
-listener.name.sasl_ssl.ssl.keystore.type=PKCS12
-listener.name.sasl_ssl.ssl.keystore.location={certificate.keystore}
-listener.name.sasl_ssl.ssl.keystore.password={certificate.password}
-listener.name.sasl_ssl.ssl.key.password={certificate.password}
-"""
-_CLIENTS = """\
-listener.name.sasl_ssl.ssl.client.auth=required
-listener.name.sasl_ssl.ssl.truststore.type=PEM
-listener.name.sasl_ssl.ssl.truststore.certificates={authority}
-"""
 _LOGGING = """\
 rootLogger.level=warn
 rootLogger.appenderRef.stdout.ref=stdout
@@ -84,21 +63,28 @@ appender.stdout.layout.pattern=%d %p %m (%c{1})%n
 @dataclass(frozen=True)
 class Ports:
     plain: int
-    sasl: int
     controller: int
-    tls: int = 0
 
 
-def free_ports(plain: int = 0) -> Ports:
-    """Four ports that nothing listens on now; `plain` as given if it is."""
+@dataclass(frozen=True)
+class Listener:
+    """One more, on 127.0.0.1. protocol: as Kafka calls it. properties: lines of server.properties."""
+
+    protocol: str
+    port: int
+    properties: str = field(repr=False)
+
+
+def free_ports(plain: int = 0, but: Collection[int] = ()) -> Ports:
+    """Two ports that nothing listens on now; `plain` as given if it is. but: ports meant for something else."""
     chosen: list[int] = []
     for port in (plain, *random.sample(_PORTS, 200)):
-        if port and port not in chosen and _is_free(port):
+        if port and port not in (*chosen, *but) and _is_free(port):
             chosen.append(port)
-        if len(chosen) == 4:
+        if len(chosen) == 2:
             return Ports(*chosen)
     raise CannotTell(
-        f"fewer than four free ports among 200 tried between {_PORTS.start} and {_PORTS.stop}",
+        f"fewer than two free ports among 200 tried between {_PORTS.start} and {_PORTS.stop}",
         meaning="The broker has nowhere to listen.",
         next="ss -ltn",
         code="NoFreePort",
@@ -106,33 +92,17 @@ def free_ports(plain: int = 0) -> Ports:
 
 
 def are_free(ports: Ports) -> bool:
-    return all(_is_free(port) for port in (ports.plain, ports.sasl, ports.controller, ports.tls) if port)
+    return all(_is_free(port) for port in (ports.plain, ports.controller))
 
 
-def write_configuration(
-    folder: Path,
-    ports: Ports,
-    users: Mapping[str, str],
-    certificate: BrokerCertificate | None = None,
-    client_authority: str = "",
-) -> None:
-    """server.properties and log4j2.properties are in the folder, readable for their owner only. client_authority: PEM
-    of who has to have signed the certificate that a client of the TLS listener shows."""
+def write_configuration(folder: Path, ports: Ports, others: Sequence[Listener] = ()) -> None:
+    """server.properties and log4j2.properties are in the folder, readable for their owner only."""
     listeners = [f"PLAINTEXT://127.0.0.1:{ports.plain}", f"CONTROLLER://127.0.0.1:{ports.controller}"]
-    text = ""
-    if users:
-        listeners.append(f"SASL_PLAINTEXT://127.0.0.1:{ports.sasl}")
-        text = _SASL.format(users=" ".join(f'user_{name}="{password}"' for name, password in users.items()))
-    if certificate:
-        listeners.append(f"SASL_SSL://127.0.0.1:{ports.tls}")
-        text += _TLS.format(certificate=certificate)
-    if client_authority:
-        text += _CLIENTS.format(authority=client_authority.replace("\n", "\\n"))
+    listeners += [f"{one.protocol}://127.0.0.1:{one.port}" for one in others]
+    text = _PROPERTIES.format(controller=ports.controller, listeners=",".join(listeners), data=folder / "data")
     properties = folder / "server.properties"
     properties.touch(mode=0o600)
-    properties.write_text(
-        _PROPERTIES.format(controller=ports.controller, listeners=",".join(listeners), data=folder / "data") + text
-    )
+    properties.write_text(text + "".join(one.properties for one in others))
     (folder / "log4j2.properties").write_text(_LOGGING)
 
 

@@ -72,7 +72,7 @@ def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = l
             meaning="Another program listens there. No broker was started.",
             next="surestart kafka start",
         )
-    write_configuration(folder, ports, {})
+    write_configuration(folder, ports)
     format_storage(java, jars, folder)
     begin = size_of_log(folder)
     with (folder / "server.log").open("ab") as log:
@@ -122,7 +122,7 @@ def _reap(pid: int) -> None:
 def _read_state(folder: Path) -> tuple[int, Ports] | None:
     try:
         found = json.loads((folder / "broker.json").read_text())
-        return int(found["pid"]), Ports(**found["ports"])
+        return int(found["pid"]), Ports(found["ports"]["plain"], found["ports"]["controller"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

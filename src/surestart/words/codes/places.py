@@ -27,7 +27,6 @@ CODES: tuple[Code, ...] = (
     raised("StorageNotInstalled", "cannot tell", "The client of that storage is not installed."),
     raised("StorageNotReachable", "cannot tell", "That storage could not be reached."),
     raised("BundleNotWritten", "usage", "The archive of the evidence could not be written.", DOCTOR),
-    raised("KafkaCertificateNotMade", "cannot tell", "keytool could not make a certificate for the broker.", _START),
     raised("KafkaJarsNotResolved", "cannot tell", "The jars of the local broker could not be fetched.", _START),
     raised("KafkaNotFormatted", "cannot tell", "The folder of the local broker could not be prepared.", _START),
     raised("KafkaNotRunning", "cannot tell", "No local broker runs in that folder.", _START),
