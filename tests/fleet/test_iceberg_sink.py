@@ -6,12 +6,15 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
+from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.storage import Entry
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
@@ -148,6 +151,21 @@ def test_ignorance_never_reassures(tmp_path: Path, damage: Any, committed: int) 
     damage(tmp_path / "t")
     acceptance, verdict, codes = answer(tmp_path, committed=range(committed))
     assert (acceptance, verdict) == (Acceptance.CANNOT_TELL, Verdict.CANNOT_TELL), codes
+
+
+def test_a_listing_that_lacks_the_newest_file_is_no_older_table(tmp_path: Path) -> None:
+    """A rewound checkpoint over a table whose listing was cut off: its newest file is looked for by its name."""
+
+    class Cut(LocalStorage):
+        def list_folder(self, path: str) -> Iterator[Entry]:
+            return (entry for entry in super().list_folder(path) if entry.name != "v7.metadata.json")
+
+    write_table(tmp_path / "t", FIVE[:3], "v6.metadata.json")
+    write_table(tmp_path / "t", FIVE)
+
+    held = read_iceberg_sink(str(tmp_path / "t"), storage=Cut(str(tmp_path / "t")))
+
+    assert "v7.metadata.json is there, and the listing of the folder lacks it" in held.problem
 
 
 @pytest.fixture

@@ -116,6 +116,8 @@ def test_an_empty_root_is_not_safe_and_a_missing_one_is_an_error(
     (tmp_path / "empty").mkdir()
     assert main(["inspect", "--all", str(tmp_path / "empty"), "--sink", "none"]) == 4
     assert "no checkpoint was found here" in capsys.readouterr().out
+    assert main(["inspect", "--all", str(tmp_path / "empty"), "--sink", "none", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["verdict"] == "cannot tell"
     assert main(["inspect", "--all", str(tmp_path / "missing")]) == 4
     assert "RootNotListed" in capsys.readouterr().err
 

@@ -3,17 +3,21 @@ restarts: `make matrix`."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from surestart.declaration import StageDeclaration
 from surestart.errors import UsageError
+from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.evidence.sink_evidence import TOPIC, SinkEvidence, TopicRecords, sink_unreadable
 from surestart.facts.evidence.sink_names import read_sink_name
 from surestart.verdict.acceptance import diagnose_acceptance
-from surestart.verdict.acceptance_case import NextBatch
+from surestart.verdict.acceptance_case import NextBatch, next_batch_of
 from surestart.words.finding import Acceptance, Verdict, verdict_of
+from tests.checkpoint.checkpoint_maker import make_checkpoint
 
 PLANNED, COMMITTED = 1_000_000, 1_002_345
 REST = NextBatch(5, "q", planned_at={4: PLANNED}, committed_by=COMMITTED)
@@ -96,3 +100,12 @@ def test_brokers_are_host_and_port_and_never_repeated(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_sink_name(name)
     assert "secret" not in str(raised.value)
+
+
+def test_the_files_of_a_copy_tell_no_time(tmp_path: Path) -> None:
+    make_checkpoint(tmp_path)
+    assert next_batch_of(read_checkpoint(str(tmp_path))).committed_by is not None
+    for path in tmp_path.rglob("*"):
+        # Copied an hour later, with the times of that hour.
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime + 3600))
+    assert next_batch_of(read_checkpoint(str(tmp_path))).committed_by is None
