@@ -25,7 +25,7 @@ from surestart.facts.delta import read_delta_log, read_history
 from surestart.history.claim_file import claims_folder, take_claim
 from surestart.history.claim_row import claim_by_row
 from surestart.history.process_facts import read_process_start
-from surestart.history.read_runs import read_metrics, read_runs
+from surestart.history.read_runs import read_batches, read_runs
 from surestart.history.run_record import DIED, FINISHED, RunRecord
 from surestart.history.write_runs import append_runs
 from surestart.runs.runner import processing_time, run_stage
@@ -74,7 +74,7 @@ def test_a_run_is_one_row_that_says_who_ran_what_and_how_far(spark: Any, stood: 
     assert run.ended_at is not None
     assert run.ended_at > run.started_at
     assert len(read_history(table.path)) == 1
-    (metric,) = read_metrics(stood, run.run_id)
+    (metric,) = read_batches(stood)[run.query_id]
     assert (metric["batch"], metric["rows"]) == (0, 20)
     assert metric["phases"]["addBatch"] > 0
     # What the note of the commit says, the row says as well.

@@ -14,7 +14,7 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.kafka.evidence import KafkaEvidence, PartitionEvidence, measure_lag, read_kafka_evidence
 from surestart.local.kafka_configuration import free_ports
 from surestart.sources.kafka import KafkaSource
-from surestart.verdict.kafka_findings import check_positions, check_topic_identity, inspect_kafka_start
+from surestart.verdict.kafka_findings import check_positions, check_topic_identity, look_at_kafka
 from surestart.words.finding import Severity
 from tests.kafka.kafka_client import payloads
 
@@ -112,7 +112,7 @@ def test_a_cluster_that_tells_no_topic_ids_is_cannot_tell_at_every_start():
 
 def test_without_the_client_nothing_can_be_told_and_the_finding_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    (found,) = inspect_kafka_start(KafkaSource("127.0.0.1:1", "sensor"), read_checkpoint(str(tmp_path)))
+    (found,) = look_at_kafka(KafkaSource("127.0.0.1:1", "sensor"), read_checkpoint(str(tmp_path))).findings
     assert (found.code, found.severity) == ("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL)
     assert "pip install 'surestart[kafka]'" in found.next
     assert "start gate" in found.meaning
@@ -127,5 +127,5 @@ def test_a_cluster_out_of_reach_is_cannot_tell_within_the_time_limit_and_never_s
     assert error.value.exit_code == EXIT_CANNOT_TELL
     assert nowhere in error.value.what
     assert "within 1 s" in error.value.what
-    found = inspect_kafka_start(KafkaSource(nowhere, "sensor"), read_checkpoint(str(tmp_path)), timeout_seconds=1)
+    found = look_at_kafka(KafkaSource(nowhere, "sensor"), read_checkpoint(str(tmp_path)), timeout_seconds=1).findings
     assert [(finding.code, finding.severity) for finding in found] == [("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL)]

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from surestart.facts.postgres.types import arrow_columns
+from surestart.facts.postgres.types import TEXT, StagedColumn
 from surestart.facts.postgres.url import DatabaseUrl, Secret
 from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
 from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
@@ -103,3 +103,26 @@ def readings(batch_id: int, count: int = 1000) -> list[Row]:
     """Rows of one batch: distinct positions, 100 sensors, each several times."""
     start = batch_id * count
     return [(f"s{pos % 100}", 0, pos, pos / 8) for pos in range(start, start + count)]
+
+
+def arrow_columns(schema: pa.Schema) -> tuple[StagedColumn, ...]:
+    """The staging columns for Arrow batches that did not come from Spark."""
+    kinds = {
+        pa.int8(): "smallint",
+        pa.int16(): "smallint",
+        pa.int32(): "integer",
+        pa.int64(): "bigint",
+        pa.float32(): "real",
+        pa.float64(): "double precision",
+        pa.bool_(): "boolean",
+        pa.date32(): "date",
+        pa.binary(): "bytea",
+        pa.string(): TEXT,
+    }
+
+    def kind(field: pa.Field) -> str:
+        if pa.types.is_timestamp(field.type):
+            return "timestamp with time zone" if field.type.tz else "timestamp without time zone"
+        return kinds[field.type]
+
+    return tuple(StagedColumn(field.name, kind(field)) for field in schema)

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.facts.postgres.types import arrow_columns
 from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
 from surestart.sinks.postgres.once import Removal
 from surestart.sinks.postgres.remedy import Removed, drop_kept, is_kept, remove_rows, restore_rows
-from tests.postgres.database import SCHEMA, Database, append, arrow, readings, upsert, write
+from tests.postgres.database import SCHEMA, Database, append, arrow, arrow_columns, readings, upsert, write
 from tests.postgres.proxy import CuttingProxy
 
 DIGEST = "d1" * 32

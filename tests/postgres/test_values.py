@@ -17,13 +17,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from surestart.errors import UsageError
-from surestart.facts.postgres.types import StagedColumn, arrow_columns
+from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import DatabaseUrl
 from surestart.sinks.postgres.batch import BatchWritten, write_batch
 from surestart.sinks.postgres.copy import copy_batches
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
-from tests.postgres.database import EVENTS, Database, append, readings
+from tests.postgres.database import EVENTS, Database, append, arrow_columns, readings
 from tests.postgres.stream import local
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

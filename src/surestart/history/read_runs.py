@@ -65,14 +65,6 @@ def read_deciding_runs(environment: Environment, spark: SparkSession, query: str
     return merge_events(found)
 
 
-def read_metrics(environment: Environment, run_id: str) -> tuple[dict[str, Any], ...]:
-    """What each of a run's newest batches took: batch, rows, milliseconds by phase, the sources' own lag."""
-    for record in _rows(environment):
-        if record.run_id == run_id and record.metrics:
-            return tuple(dict(metric) for metric in record.metrics)
-    return ()
-
-
 def read_batches(environment: Environment) -> dict[str, tuple[Mapping[str, Any], ...]]:
     """Query id -> what each batch took and how far behind its sources it was, of every run kept, oldest run first."""
     found: dict[str, tuple[Mapping[str, Any], ...]] = {}

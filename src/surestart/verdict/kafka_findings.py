@@ -185,23 +185,12 @@ def _duration(milliseconds: int | None) -> str:
     return f"{hours / 24:.1f} days" if hours >= 48 else f"{hours:.1f} hours"
 
 
-def inspect_kafka_start(
+def look_at_kafka(
     source: KafkaSource,
     checkpoint: Checkpoint,
     recorded_topic_id: str = "",
     timeout_seconds: float = 15,
     commands: Commands = _COMMANDS,
-) -> tuple[Finding, ...]:
-    """What speaks against starting this source from this checkpoint; an unreachable cluster is "cannot tell"."""
-    return look_at_kafka(source, checkpoint, recorded_topic_id, timeout_seconds, commands).findings
-
-
-def look_at_kafka(
-    source: KafkaSource,
-    checkpoint: Checkpoint,
-    recorded_topic_id: str,
-    timeout_seconds: float,
-    commands: Commands,
 ) -> Sample[KafkaEvidence]:
     """One look: the findings with the answers that they were made of, and what those answers speak of."""
     reads = read_next_range(checkpoint, source.topic)

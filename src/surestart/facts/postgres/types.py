@@ -28,7 +28,6 @@ from surestart.facts.postgres.connection import name
 from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
@@ -112,31 +111,6 @@ def staged(batch_df: DataFrame) -> DataFrame:
             code="PostgresNoColumns",
         )
     return batch_df.select(*(_prepared(field) for field in batch_df.schema.fields))
-
-
-def arrow_columns(schema: pa.Schema) -> tuple[StagedColumn, ...]:
-    """The staging columns for Arrow batches that did not come from Spark."""
-    import pyarrow as pa
-
-    kinds = {
-        pa.int8(): "smallint",
-        pa.int16(): "smallint",
-        pa.int32(): "integer",
-        pa.int64(): "bigint",
-        pa.float32(): "real",
-        pa.float64(): "double precision",
-        pa.bool_(): "boolean",
-        pa.date32(): "date",
-        pa.binary(): "bytea",
-        pa.string(): TEXT,
-    }
-
-    def kind(field: pa.Field) -> str:
-        if pa.types.is_timestamp(field.type):
-            return "timestamp with time zone" if field.type.tz else "timestamp without time zone"
-        return kinds[field.type]
-
-    return tuple(StagedColumn(field.name, kind(field)) for field in schema)
 
 
 def converted(column: StagedColumn, target: TargetColumn) -> str:
