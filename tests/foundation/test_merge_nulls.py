@@ -64,8 +64,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], Sequen
 }  # fmt: skip
 
 
-# These two have a null in a key, in a partition and in a bound.
-QUICK = ("a key's column, which is the partition, null and empty", "bound column null")
+QUICK = ("a key's column, which is the partition, null and empty",)
 LONG = pytest.mark.long(instead="test_a_key_with_nulls_is_merged_and_not_added_again")
 
 

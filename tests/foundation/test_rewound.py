@@ -58,6 +58,7 @@ def rewound(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Environment
     return environment
 
 
+@pytest.mark.long(instead="test_an_append_that_a_catalog_table_drops_stops_the_stage")
 @pytest.mark.parametrize(
     ("stage", "code", "tables"),
     [
@@ -81,7 +82,7 @@ def test_a_batch_that_its_table_drops_stops_the_stage(
     assert whole_rows(spark, rewound) == before
 
 
-@pytest.mark.long(instead="test_a_batch_that_its_table_drops_stops_the_stage")
+@pytest.mark.long(instead="test_an_append_that_a_catalog_table_drops_stops_the_stage")
 def test_a_batch_that_one_of_two_tables_drops_stops_the_stage(spark: Any, tmp_path: Path) -> None:
     """The quarantine table is new and takes the batch; the good rows are the ones that are lost."""
     environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})

@@ -160,7 +160,7 @@ def test_what_it_cannot_do_is_refused_before_anything_is_planned(place: Place) -
     assert place.lines() == EVERY
 
 
-@pytest.mark.long(instead="remedies/test_nothing_lost.py::test_rows_below_that_no_input_knows_are_counted_and_named")
+@pytest.mark.long(instead="remedies/test_nothing_lost.py::test_rows_without_a_position_are_named_and_cannot_be_kept")
 def test_rows_that_would_not_come_again_are_counted_in_it(place: Place) -> None:
     place.run()
     (Path(place.environment.landing) / "first.jsonl").unlink()

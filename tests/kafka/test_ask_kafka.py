@@ -55,6 +55,7 @@ def test_the_same_topic_with_unread_records_has_nothing_to_say(
     assert ask(broker, topic, tmp_path, {"0": 10, "1": 4}, topic_id(broker, topic)) == ()
 
 
+@pytest.mark.long(instead="test_a_batch_in_flight_whose_first_records_were_deleted_refuses_the_start")
 def test_records_deleted_before_they_were_read_are_looked_at_three_times_and_refuse_the_start(
     broker, client: KafkaClient, topic: str, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ def _surestart(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long(instead="test_a_broker_is_gone_when_its_parent_is_killed")
 def test_the_command_starts_finds_and_stops_a_broker_that_keeps_its_topics_and_its_port(tmp_path):
     from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -61,6 +61,7 @@ def test_a_broker_killed_and_restarted_in_mid_stream_costs_no_record(spark, envi
     assert len(batches) == 4
 
 
+@pytest.mark.long(instead="kafka/test_source.py::test_every_record_arrives_untouched_with_its_position")
 def test_partitions_added_while_running_are_read_from_their_first_record(spark, environment, broker, client, topic):
     client.create(topic, partitions=1)
     stored = client.produce(topic, payloads(10), partitions=1)

@@ -14,7 +14,7 @@ from tests.order.progress import Progress
 from tests.order.slices import MINUTES, PROCESSES, SLICES, cut, minutes_of, slice_of_day
 
 # Of the six minutes that `make test` may take; the rest is for collecting, and for a slower day.
-SECONDS_OF_MAKE_TEST = 320
+SECONDS_OF_MAKE_TEST = 310
 
 
 def marks_of(item: pytest.Item) -> set[str]:

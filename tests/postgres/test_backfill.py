@@ -52,7 +52,7 @@ def planned(plan: Plan) -> set[tuple[Any, ...]]:
 
 
 @pytest.mark.long(
-    instead="remedies/test_backfill_of_keys.py::test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled"
+    instead="remedies/test_backfill_and_retire.py::test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends"
 )
 def test_rows_that_are_gone_old_or_altered_in_postgres_come_back_once(
     spark: Any, database: Database, environment: Environment

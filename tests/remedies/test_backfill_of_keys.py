@@ -64,7 +64,9 @@ def planned(plan: Plan) -> set[Position]:
     return {(source, part, offset) for source, part, first, last in ranges for offset in range(first, last + 1)}
 
 
-@pytest.mark.long(instead="test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled")
+@pytest.mark.long(
+    instead="remedies/test_backfill_and_retire.py::test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends"
+)
 def test_keys_that_are_gone_old_or_altered_come_back_and_the_stream_goes_on(spark: Any, stood: Environment) -> None:
     before = contents(spark, stood)
     wanted = damage(spark, stood)
@@ -87,6 +89,9 @@ def test_keys_that_are_gone_old_or_altered_come_back_and_the_stream_goes_on(spar
     assert_exact(stood)
 
 
+@pytest.mark.long(
+    instead="remedies/test_backfill_and_retire.py::test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends"
+)
 def test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled(spark: Any, stood: Environment) -> None:
     wanted = damage(spark, stood)
     source, partition, offset = min(wanted)

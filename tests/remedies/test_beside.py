@@ -146,6 +146,7 @@ def test_old_tables_stand_until_the_swap_and_rows_that_arrive_meanwhile_come_onc
     assert ids_and_versions(stood) == after
 
 
+@pytest.mark.long(instead="remedies/test_protocol_beside.py::test_no_schedule_loses_doubles_or_leaves_anything")
 def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Environment) -> None:
     before, tables = contents(spark, stood), ids_and_versions(stood)
     plan = beside(spark, stood, "merge-gold")

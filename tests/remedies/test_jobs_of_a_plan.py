@@ -261,6 +261,7 @@ def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
     open_gate(spark, stood, build_stages({})[2]).ended("stopped", "test")
 
 
+@pytest.mark.long(instead="test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were")
 def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Environment, workspace: JobsApi) -> None:
     """From there on the stages may start, and nobody knows when the command is run again."""
     plan = planned(spark, stood, "reset", STAGE)
@@ -285,7 +286,7 @@ def test_a_failure_after_the_release_leaves_no_job_paused(spark: Any, stood: Env
     assert_exact(stood)
 
 
-@pytest.mark.long(instead="test_a_failure_after_the_release_leaves_no_job_paused")
+@pytest.mark.long(instead="test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were")
 @pytest.mark.parametrize("verb", ["apply", "undo"])
 def test_a_job_that_was_deployed_anew_while_the_remedy_lay_half_way_is_stopped_in_its_place(
     spark: Any, stood: Environment, workspace: JobsApi, verb: str
@@ -340,7 +341,7 @@ def test_a_later_remedy_starts_the_jobs_that_a_dead_one_had_left_paused(
 BESIDE = ("reset", STAGE, "--beside", "--no-run")
 
 
-@pytest.mark.long(instead="test_a_failure_after_the_release_leaves_no_job_paused")
+@pytest.mark.long(instead="test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were")
 def test_a_reset_beside_stops_the_jobs_for_the_count_and_the_swap_only(
     spark: Any, stood: Environment, workspace: JobsApi
 ) -> None:
