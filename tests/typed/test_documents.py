@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import VERBS
+from surestart.remedies.plan.plan import REMEDIES
 from surestart.verdict.explain import explain
 from surestart.verdict.explanations import all_explanations
 from surestart.words.codes import all_codes
@@ -29,7 +30,7 @@ PAGES = sorted(
 
 def names_a_verb(command: str) -> bool:
     """`surestart plan replay` in a sentence is the name of it, and nothing to type."""
-    return {*command.split()} <= {"surestart", "--traceback", *VERBS, "resume", "replay", "backfill", "reset", "retire"}
+    return {*command.split()} <= {"surestart", "--traceback", *VERBS, *REMEDIES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

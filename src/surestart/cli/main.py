@@ -21,7 +21,7 @@ VERBS = {
     "adopt": "find the streams under a folder that others run, and write them into surestart.toml",
     "history": "list the last runs: who, when, which batches, how they ended; and who runs now",
     "explain": "what an error means for the data, and the command that comes next",
-    "plan": "what a remedy (resume, replay, backfill, reset, retire) would do; writes nothing else",
+    "plan": "what a remedy (resume, rewind, replay, backfill, reset, retire) would do; writes nothing else",
     "apply": "do what a plan says; killed anywhere, the same command goes on",
     "undo": "put checkpoints and tables back as they were before a remedy",
     "prune": "list old retired checkpoints, and remove them by the list's digest",

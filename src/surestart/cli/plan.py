@@ -13,6 +13,7 @@ from surestart.cli.arguments import add_environment_arguments, choose_stages, re
 from surestart.cli.doctor import given_options
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
+from surestart.remedies.plan.plan import REMEDIES
 from surestart.remedies.planning.wanted import Wanted
 from surestart.typed import at, surestart, typed, word
 from surestart.words.finding import EXIT_CODES, Verdict
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _REMEDIES = """\
 remedies:
   resume    what the next start runs again, and why that is safe; nothing is done
+  rewind    back to a batch or a time: the table, the positions and the state as they
+            were then, and on from there
   replay    process again from a batch, a time or positions; or rebuild a checkpoint
             that is gone from what the output holds
   backfill  fill a hole (the one that `surestart verify` found, or a named range)
@@ -37,12 +40,15 @@ remedies:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _REMEDIES + "\n" + (parser.epilog or "")
-    parser.add_argument("remedy", choices=("resume", "replay", "backfill", "reset", "retire"))
+    parser.add_argument("remedy", choices=REMEDIES)
     parser.add_argument("stage", help="a stage's name")
     add_environment_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write the plan, for `surestart apply FILE`")
     parser.add_argument("--html", metavar="FILE", help="also write it as a self-contained page")
     parser.add_argument("--json", action="store_true", help="the plan as one JSON object on stdout")
+    back = parser.add_argument_group("rewind")
+    back.add_argument("--to-batch", type=int, metavar="N", help="the last batch that stays")
+    back.add_argument("--to-time", metavar="TIME", help="the newest batch that was written then or before (ISO 8601)")
     begin = parser.add_argument_group("replay")
     begin.add_argument("--from-batch", type=int, metavar="N", help="from this batch of the stage on")
     begin.add_argument("--from-time", metavar="TIME", help="from the first batch written then or later (ISO 8601)")
@@ -69,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="reset: fill new tables while readers keep the old ones; swapped when every row is counted",
     )
-    how = parser.add_argument_group("reset and replay")
+    how = parser.add_argument_group("reset, replay and rewind")
     how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
     how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
     how.add_argument("--no-run", action="store_true", help="leave starting the stages to their schedule")
@@ -116,10 +122,15 @@ def check_options(args: argparse.Namespace) -> None:
             next=_again(args, args.remedy, args.stage),
         )
     if wanted.begins > 1:
+        given, option = (
+            ("--to-batch and --to-time", "--to-batch")
+            if args.remedy == "rewind"
+            else ("--from-batch, --from-time, --from-positions and --from-output", "--from-batch")
+        )
         raise UsageError(
-            "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
+            f"only one of {given} can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
-            next=_again(args, "replay", args.stage, "--from-batch", 0),
+            next=_again(args, args.remedy, args.stage, option, 0),
         )
 
 

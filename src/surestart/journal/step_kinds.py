@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BESIDE, STILL, AFTER = "beside", "still", "after"
+RESTORE = "restore"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,16 @@ STEP_KINDS = {
     "sink": StepKind(
         "has a sink of your own take out what it holds", "has it put that back", undo_rank=1, removes_rows=True
     ),
+    RESTORE: StepKind(
+        "gives a table what it held at a batch, by RESTORE",
+        "RESTORE",
+        undo_rank=0,
+        changes_content=True,
+        removes_rows=True,
+    ),
+    "rewind": StepKind(
+        "puts a checkpoint that ends with a batch in the place of the one in use", "puts that back, byte for byte"
+    ),
     "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte"),
     "start": StepKind("says how each stage begins", "says how it goes on", undo_rank=3),
     "backfill": StepKind("writes rows that are missing", "uses up its identity, where it has not written them"),
@@ -75,6 +86,11 @@ def kind_of(name: str) -> StepKind:
 
 def changes_content(name: str) -> bool:
     return name in STEP_KINDS and STEP_KINDS[name].changes_content
+
+
+def moves_checkpoint(name: str) -> bool:
+    """The checkpoint in use is moved aside by it, and an undo brings it back."""
+    return name in ("retire", "rewind")
 
 
 def is_of_jobs(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What undos have taken back from a table: a stream that stands before that passes over all of it.
+"""What undos and rewinds have taken back from a table: a stream that stands before that passes over all of it.
 
     before        the table as the undo has put it back
     before + 1 …  the remedy's removal, and what the stages wrote while it stood
@@ -25,12 +25,12 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.added_files import read_added_files
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.facts.delta.remedy_note import is_put_back
+from surestart.facts.delta.remedy_note import REWIND, is_put_back
 from surestart.facts.evidence.session_evidence import with_changes
-from surestart.journal.journal import UNDONE, Journal
+from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Entry, Journal
 from surestart.journal.next_command import plan_command
 from surestart.journal.passing import Passing
-from surestart.journal.step_kinds import changes_content
+from surestart.journal.step_kinds import RESTORE, changes_content
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -167,21 +167,27 @@ def find_strange(commits: Iterable[Commit], known: Sequence[TakenBack]) -> Commi
 
 
 def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack, ...]:
-    """By undos of remedies that have changed the table, as the journal has them."""
+    """By undos of remedies that have changed the table, and by rewinds that stand, as the journal has them."""
     found = []
     for journal in journals:
         for entry in journal.entries:
-            kind, _, name = entry.step.partition(":")
+            name = _taken_back_by(journal, entry, table)
             version, before = entry.facts.get("version"), entry.facts.get("restored")
-            if (
-                entry.state == UNDONE
-                and changes_content(kind)
-                and name == table
-                and type(version) is type(before) is int
-            ):
-                passed = frozenset(one.stream for one in journal.passed if one.step == entry.step)
-                found.append(TakenBack(entry.digest, entry.step, before, version, passed))
+            if name and type(version) is type(before) is int:
+                passed = frozenset(one.stream for one in journal.passed if one.step == name)
+                found.append(TakenBack(entry.digest, name, before, version, passed))
     return tuple(sorted(found, key=lambda one: one.version))
+
+
+def _taken_back_by(journal: Journal, entry: Entry, table: str) -> str:
+    """The name of the RESTORE in the table's log; "" where the entry is of none."""
+    kind, _, name = entry.step.partition(":")
+    if name != table or not changes_content(kind):
+        return ""
+    if entry.state == UNDONE:
+        return entry.step
+    stands = entry.state == DONE and journal.state != WITHDRAWN and entry.step not in journal.undone
+    return REWIND + entry.step if stands and kind == RESTORE else ""
 
 
 def _ahead(known: Iterable[TakenBack], commits: Sequence[Commit], first: int) -> tuple[TakenBack, ...]:

@@ -1,4 +1,4 @@
-"""Remedies: resume, replay, backfill, reset and retire, as plans that are read, applied by digest, and undone.
+"""Remedies: resume, rewind, replay, backfill, reset and retire, as plans that are read, applied by digest, and undone.
 
 chain        which stages hang on which, and what each of them writes
 plan         a remedy as a value: what the world was, what will be done, what it costs, its digest

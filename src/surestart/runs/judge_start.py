@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
+from surestart.facts.storage.storage import Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.read_runs import read_deciding_runs
 from surestart.history.run_record import RunRecord
@@ -52,10 +53,11 @@ def judge_stage(
     *,
     session: SparkSession | None = None,
     spark: str = "",
+    storage: Storage | None = None,
 ) -> Diagnosis:
     """What doctor, gate, notebook and plan say of a stage: checkpoint, sources, sinks, remedies and the run history.
     Reads files, and asks the session about what has no path. spark: the version to judge for, where it is not the
-    session's."""
+    session's. storage: where the checkpoint is read from, if it is not the one that is there."""
     from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session
 
     declaration = stage.declare(environment)
@@ -71,6 +73,7 @@ def judge_stage(
         recorded_topic_id=read_topic_id(own, declaration),
         options=commands.options,
         session=session,
+        storage=storage,
     )
     found = find_history(
         declaration,

@@ -12,6 +12,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.storage.storage import Storage
 from surestart.sinks.abilities import read_own_evidence
 from surestart.sources.abilities import NotAsked, ask_own_source
 from surestart.spark.spark_lines import DEFAULT, installed_version
@@ -41,9 +42,10 @@ def ask_stage(
     recorded_topic_id: str = "",
     options: str = "",
     session: SparkSession | None = None,
+    storage: Storage | None = None,
 ) -> Diagnosis:
-    """What a start of this stage would do now. Reads only; `sinks` and `ask_delta` as in `read_stage`, session: what
-    reads the journal of remedies where it is in a catalog."""
+    """What a start of this stage would do now. Reads only; `sinks`, `ask_delta` and `storage` as in `read_stage`,
+    session: what reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = commands_for(stage.name, environment.name, options, ours=stage.ours)
     own = read_own_evidence(stage.sink, environment)
@@ -82,6 +84,7 @@ def ask_stage(
         history=history,
         settled=_find_settled(environment, stage, journals),
         reading=_find_reading(environment, stage, journals),
+        storage=storage,
     )
     diagnosis = diagnose(
         evidence,

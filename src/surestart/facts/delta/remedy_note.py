@@ -18,6 +18,8 @@ from surestart.facts.delta.commit import Commit
 
 NOTE = "surestart_remedy_step"
 MARKER, UNDO = "marker:", "undo:"
+# Before the name of a step whose own work is a RESTORE, so that its undo has another name.
+REWIND = "rewind:"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def read_remedy_note(user_metadata: str) -> RemedyNote | None:
 
 
 def find_undos(commits: Iterable[Commit]) -> dict[int, RemedyNote]:
-    """Version -> whose, of the commits that put a table back for the undo of a step. commits: oldest first."""
+    """Version -> whose, of the commits that put a table back, for the undo of a step or by a rewind. commits: oldest
+    first."""
     found: dict[int, RemedyNote] = {}
     awaited: RemedyNote | None = None
     for commit in commits:

@@ -182,18 +182,32 @@ def batch_of(commit: Commit, app_id: str) -> int | None:
     return commit.batch_id if app_id in app_ids(commit) else None
 
 
+@dataclass(frozen=True)
+class _Standing:
+    """The newest commit that stands, and those before it."""
+
+    commit: Commit
+    before: _Standing | None
+
+
 def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
-    """The commits without those that the undo of a remedy took back, its own RESTORE included: the table is what it was
-    before them."""
+    """The commits without those that the undo of a remedy, or a rewind, took back, its own RESTORE included: the table
+    is what it was before them. What a rewind took back stands again once that is undone."""
     commits = tuple(commits)
-    undos, standing = find_undos(commits), list[Commit]()
+    undos, newest = find_undos(commits), None
+    at: dict[int, _Standing | None] = {}
     for commit in commits:
         version = integer(commit.parameters.get("version")) if commit.operation == "RESTORE" else None
         if version is not None and commit.version in undos:
-            standing = [one for one in standing if one.version <= version]
+            newest = at.get(max((one for one in at if one <= version), default=-1))
         else:
-            standing.append(commit)
-    return tuple(standing)
+            newest = _Standing(commit, newest)
+        at[commit.version] = newest
+    standing: list[Commit] = []
+    while newest is not None:
+        standing.append(newest.commit)
+        newest = newest.before
+    return tuple(reversed(standing))
 
 
 def is_query_id(text: str) -> bool:

@@ -21,7 +21,7 @@ from surestart.history.describe_run import options_of
 from surestart.journal.half_way import half_way
 from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.journal.next_command import named
-from surestart.journal.step_kinds import changes_content, kind_of
+from surestart.journal.step_kinds import changes_content, kind_of, moves_checkpoint
 from surestart.remedies.apply.give_up import give_up, look_again
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import refuse_unstartable
@@ -202,7 +202,7 @@ def _begin_undo_alone(run: Running, following: str) -> Running:
 def check_undo(run: Running, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
     for step in run.plan.steps:
-        if step.kind == "retire" and step.id in run.journal.done:
+        if moves_checkpoint(step.kind) and step.id in run.journal.done:
             check_retired(run, step)
         if changes_content(step.kind):
             check_version(run, step)

@@ -13,7 +13,7 @@ from surestart.errors import Refused
 from surestart.journal.journal import FINISHED, RELEASED, read_journals
 from surestart.journal.next_command import named, plan_command
 from surestart.journal.start import find_start, read_begin_stand
-from surestart.journal.step_kinds import changes_content
+from surestart.journal.step_kinds import changes_content, moves_checkpoint
 from surestart.journal.taken_back import SKIP, find_strange, read_commits, read_taken_back
 from surestart.remedies.plan.chain import Link
 from surestart.remedies.plan.move_aside import retired_folder
@@ -40,7 +40,7 @@ def refuse_unstartable(run: Running) -> None:
         for step in run.plan.steps
         if changes_content(step.kind) and step.id in run.journal.done
     }
-    retired = {step.stage for step in run.plan.steps if step.kind == "retire" and step.id in run.journal.done}
+    retired = {step.stage for step in run.plan.steps if moves_checkpoint(step.kind) and step.id in run.journal.done}
     for link in run.chain:
         source = link.stage.source
         if link.input is None or not isinstance(source, DeltaSource):

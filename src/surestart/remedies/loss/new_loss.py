@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.journal.start import read_kept
-from surestart.journal.step_kinds import kind_of
+from surestart.journal.step_kinds import RESTORE, kind_of
+from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
 from surestart.remedies.loss.source_reach import find_loss, reaching
 from surestart.remedies.plan.beside import BESIDE
 from surestart.remedies.plan.chain import Link
@@ -29,6 +30,9 @@ def refuse_new_loss(run: Running, begun: bool) -> None:
     """Raises while every row is still where it was, or where its removal can be undone."""
     if run.plan.remedy == "retire" or run.plan.method == BESIDE:
         return  # Removed for good, or looked at when all is filled.
+    if any(step.kind == RESTORE for step in run.plan.steps):
+        refuse_new_rewind_loss(run, begun)
+        return
     removing = {step.stage: step for step in run.plan.steps if kind_of(step.kind).removes_rows}
     links = [link for link in run.chain.below(run.plan.stage) if link.name in run.plan.touched]
     topic = recorded_topic(read_runs(run.environment, run.spark), links[0], run.environment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +71,7 @@ def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(origin, target)
+    keep_time(origin, target)
     sync(target)
     if sha256_of(target) != sha:
         raise Refused(
@@ -77,6 +80,14 @@ def _copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
             next=typed("ls", "-l", origin, target, note="then the same command again"),
             code="CopyDiffers",
         )
+
+
+def keep_time(origin: Path, target: Path) -> None:
+    """When it was written, where the file system keeps that: a checkpoint much younger than its batches looks like one
+    that somebody has copied."""
+    times = origin.stat()
+    with contextlib.suppress(OSError):
+        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def _remove(folder: Path, target: Path) -> None:

@@ -19,7 +19,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 
 SCHEMA_VERSION = 1
-REMEDIES = ("resume", "replay", "backfill", "reset", "retire")
+REMEDIES = ("resume", "rewind", "replay", "backfill", "reset", "retire")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,9 @@ from surestart.remedies.planning.plan_replay import From, plan_replay, read_posi
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire
+from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.rewind_choice import To
 from surestart.remedies.planning.wanted import Wanted
 from surestart.runs.judge_start import judge_stage
 from surestart.sources.kafka import KafkaSource
@@ -88,6 +90,9 @@ def _plan(
             output=wanted.from_output,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
+    if wanted.remedy == "rewind":
+        to = To(wanted.to_batch, read_time(wanted.to_time) if wanted.to_time else None)
+        return plan_rewind(spark, environment, chain, name, to, request)
     if wanted.beside:
         return plan_reset_beside(spark, environment, chain, name, request)
     return plan_reset(spark, environment, chain, name, request)

@@ -8,6 +8,8 @@ from surestart.typed import word
 
 # Which remedies each option belongs to. remedy and stage belong to all.
 _BELONGS = {
+    "to_batch": ("rewind",),
+    "to_time": ("rewind",),
     "from_batch": ("replay",),
     "from_time": ("replay",),
     "from_positions": ("replay",),
@@ -16,19 +18,20 @@ _BELONGS = {
     "arrived_from": ("backfill",),
     "arrived_before": ("backfill",),
     "clear_tables": ("retire",),
-    "accept_loss": ("replay", "reset"),
+    "accept_loss": ("rewind", "replay", "reset"),
     "keep_lost": ("replay", "reset"),
-    "no_run": ("replay", "backfill", "reset"),
-    "jobs": ("replay", "reset", "retire"),
+    "no_run": ("rewind", "replay", "backfill", "reset"),
+    "jobs": ("rewind", "replay", "reset", "retire"),
     "beside": ("reset",),
 }
-_BEGINS = ("from_batch", "from_time", "from_positions", "from_output")
+_BEGINS = ("to_batch", "to_time", "from_batch", "from_time", "from_positions", "from_output")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """remedy: resume, replay, backfill, reset or retire.
+    """remedy: resume, rewind, replay, backfill, reset or retire.
     stage: its name, without that of the pipeline.
+    to_batch, to_time: the batch to which a rewind goes back, or when it was the newest one; at most one of them.
     from_batch, from_time, from_positions, from_output: where a replay begins; at most one of them.
     range: what a backfill fills, each as SOURCE:PARTITION:FIRST-LAST; none: the gaps that are found by counting.
     arrived_from, arrived_before: only rows that arrived in that time, for a backfill.
@@ -41,6 +44,8 @@ class Wanted:
 
     remedy: str
     stage: str
+    to_batch: int | None = None
+    to_time: str | None = None
     from_batch: int | None = None
     from_time: str | None = None
     from_positions: str | None = None
@@ -76,7 +81,7 @@ class Wanted:
 
     @property
     def begins(self) -> int:
-        """In how many ways it was said where a replay begins."""
+        """In how many ways it was said where a replay begins, or to where a rewind goes back."""
         return len([name for name, _ in self._given() if name in _BEGINS])
 
     def _given(self) -> list[tuple[str, object]]:

@@ -15,6 +15,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
+from surestart.facts.delta.remedy_note import MARKER, REWIND
 from surestart.failpoints import reach
 from surestart.journal.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
 from surestart.journal.start import read_kept
@@ -73,7 +74,11 @@ def check_version(run: Running, step: Step) -> None:
     version = version_before(run, step)
     if version < 0:
         return
-    made = step.id in run.journal.done or find_commit(run.spark, output.table, run.digest, step.id) is not None
+    # A step that is a RESTORE itself begins with the mark of that.
+    names = (step.id, f"{MARKER}{REWIND}{step.id}")
+    made = step.id in run.journal.done or any(
+        find_commit(run.spark, output.table, run.digest, name) is not None for name in names
+    )
     if made and find_undo(run.spark, output.table, run.digest, step.id) is None:
         check_restorable(run, step, output.table, version)
 

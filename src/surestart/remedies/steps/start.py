@@ -26,8 +26,10 @@ from surestart.sources.kafka import KafkaSource
 
 
 def apply_step(run: Running, step: Step) -> dict[str, Any]:
-    starts = {name: _start(run, run.chain.link(name), how) for name, how in step.arguments["starts"].items()}
-    _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", starts, remedy=run.digest[:16])
+    named = step.arguments["starts"]
+    # A stage whose checkpoint goes on keeps whatever an earlier remedy has said of its begin.
+    starts = {name: _start(run, run.chain.link(name), how) for name, how in named.items() if not how.get("as_before")}
+    _record(run, step.id, f"{run.plan.remedy} of {run.plan.stage}", named, remedy=run.digest[:16])
     return {"starts": {name: start.as_dict() for name, start in starts.items()}}
 
 

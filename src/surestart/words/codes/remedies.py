@@ -15,17 +15,20 @@ CODES: tuple[Code, ...] = (
         "Rows that it would write were read below before, and would come twice.",
         RESET,
     ),
+    raised("BatchNotPossible", "refused, usage", "The stage cannot go back to that batch; it says to which.", HISTORY),
     raised("BatchPurged", "cannot tell", "Where the input stood before that batch is not known any more.", RESET),
     raised("BeginNotReached", "refused", "A stage below has not read its table since its last remedy.", RUN),
     raised("BesideNotExact", "refused", "What was filled beside is not exact, and is not swapped in.", HISTORY),
     raised("BesideNotOffered", "usage", "This stage cannot be rebuilt beside its tables.", RESET),
     raised("BesideOverlaps", "refused", "Rows that were filled beside would come a second time.", HISTORY),
+    raised("CannotCut", "refused", "No checkpoint that ends with the batch can be made of this one.", HISTORY),
     raised("CannotKeepLost", "usage", "Which rows would stay cannot be said by position.", RESET),
     raised("CheckpointDiffers", "refused", "A checkpoint is not what the plan was made for."),
     raised("CheckpointNotMounted", "cannot tell", "The checkpoints are not a folder here, so none can be moved."),
     raised("CommitGone", "cannot tell", "The table's log has no commit of that batch any more.", RESET),
     raised("CommitNotSeen", "cannot tell", "A remedy wrote to a table, and its history does not say so.", HISTORY),
     raised("CopyDiffers", "refused", "The storage did not keep what was copied; the original is untouched.", HISTORY),
+    raised("CutNotSafe", "refused", "The checkpoint that was made is not safe, and not put in place.", HISTORY),
     raised("DatabaseOnly", "refused", "The stage writes to PostgreSQL alone, which keeps no former states.", RESET),
     raised("DigestMissing", "usage", "No digest of a plan was given.", HISTORY),
     raised("DigestOfAnotherPlan", "refused", "The digest is of another remedy or stage.", HISTORY),
@@ -52,6 +55,7 @@ CODES: tuple[Code, ...] = (
     raised("NothingSince", "usage", "No batch was written at that time or later.", HISTORY),
     raised("NothingToApply", "usage", "The plan has no steps."),
     raised("OwnJobRun", "refused", "The remedy runs in a run of the very job that it would pause.", HISTORY),
+    raised("OthersHaveWritten", "refused", "Somebody else has changed the table since that batch.", HISTORY),
     raised("PlanDoesNotFit", "refused", "The plan was made for other code or settings.", HISTORY),
     raised("PlanEdited", "refused", "The plan was changed after it was made.", HISTORY),
     raised("PlanNotFound", "usage", "No plan of that digest is kept here.", HISTORY),
@@ -62,6 +66,7 @@ CODES: tuple[Code, ...] = (
     raised("PositionsUnknown", "usage", "The output holds none of the positions that were named.", REPLAY),
     raised("PruneListUnreadable", "cannot tell", "The list of what is to be removed was changed.", PRUNE),
     raised("PruneMoved", "refused", "What could be removed is not what was listed.", PRUNE),
+    raised("ReaderCannotGoBack", "refused", "A stage below began behind the batch that is gone back to.", REPLAY),
     raised(
         "ReaderNotInRemedy", "refused", "A stage that was no part of the remedy has read what an undo takes.", HISTORY
     ),
@@ -88,4 +93,5 @@ CODES: tuple[Code, ...] = (
     raised(
         "UndoWouldStop", "refused", "A checkpoint would come back in front of a commit that Spark refuses.", HISTORY
     ),
+    raised("VersionGone", "refused", "What the table held at that batch was deleted (VACUUM).", RESET),
 )

@@ -1,0 +1,162 @@
+"""rewind: back to batch N, with the state and the positions of N. The table by RESTORE, the checkpoint by one that is
+made of Spark's own entries up to N, put in the place of the one in use.
+
+    --to-batch N   the last batch that stays
+    --to-time T    the newest batch that was written at T or before
+
+Each stage below goes back to its newest batch that has read nothing of what is taken back, so that the chain goes on
+from one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.facts.checkpoint.cut import Cut
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.history.read_runs import read_runs
+from surestart.journal.journal import now, read_journals
+from surestart.journal.next_command import plan_command
+from surestart.journal.rewound import former_ids
+from surestart.journal.step_kinds import RESTORE
+from surestart.remedies.loss.loss import Loss
+from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
+from surestart.remedies.plan.chain import Chain, Link, Output
+from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_append_only
+from surestart.remedies.planning.describe_rewind import describe_back, describe_bounds, describe_loss
+from surestart.remedies.planning.foretell import check_loss, describe_rebuild, undo_until
+from surestart.remedies.planning.make_plan import IN_PLACE
+from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.rewind_back import Back, back_below, back_to, standing_commits
+from surestart.remedies.planning.rewind_choice import To, choose_batch
+from surestart.remedies.planning.run_steps import run_steps
+from surestart.words.size_text import size_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def plan_rewind(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, to: To, request: Request
+) -> Plan:
+    links = chain.below(stage)
+    _refuse_databases(environment, links, stage)
+    facts = [read_link(link, spark) for link in links]
+    refuse_append_only(facts)
+    journals, runs = read_journals(environment, spark), read_runs(environment, spark)
+    top = facts[0]
+    whole = read_checkpoint(top.link.checkpoint)
+    standing = standing_commits(spark, top)
+    ids = former_ids(journals, stage, whole.query_id or "")
+    batch, bounds = choose_batch(environment, top.link, whole, standing, ids, to)
+    back = [back_to(spark, environment, top, whole, standing, ids, batch)]
+    idle: list[LinkFacts] = []
+    for one in facts[1:]:
+        found = back_below(spark, environment, one, back, journals)
+        back += [found] if found else []
+        idle += [] if found else [one]
+    versions = {name: version for one in back for name, version in one.versions.items()}
+    loss = find_rewind_loss(spark, environment, links, versions)
+    check_loss(Loss(loss.rows, loss.why, of_stage=loss.of_stage), request, "rewind", environment, stage, keeps=False)
+    steps = _steps(back)
+    if request.run:
+        steps += run_steps(links, environment, runs)
+        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+    lines = [line for one in back for line in describe_back(one)]
+    lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
+    lines += [describe_bounds(stage, whole, bounds), describe_loss(loss, counts_by_position(spark, top.link))]
+    for each in back:
+        going = list(each.rows.values())
+        known = None if None in going else sum(count or 0 for count in going)
+        lines += describe_rebuild(each.facts, runs, known)
+    lines.append("Any other stream that reads these tables stops at the RESTORE, unless it skips change commits.")
+    return Plan(
+        remedy="rewind",
+        stage=stage,
+        method=IN_PLACE,
+        environment=environment_facts(environment),
+        created_at=now(),
+        touched=tuple(link.name for link in links),
+        world=as_world(facts),
+        steps=tuple(steps),
+        effects=tuple(effect for one in back for effect in _effects(one)),
+        statements=tuple(lines),
+        loss=loss.rows,
+        accepted_loss=request.accept_loss or 0,
+        undo=undo_until(facts),
+        settings=dict(request.settings),
+        pipeline=request.pipeline,
+        options=request.options,
+    )
+
+
+def _refuse_databases(environment: Environment, links: Sequence[Link], stage: str) -> None:
+    for link in links:
+        for sink in link.databases:
+            raise Refused(
+                f"{link.query} writes to PostgreSQL {sink.target}, which keeps no former versions",
+                meaning="The table of a database cannot go back to what it held at a batch. Nothing was planned.",
+                next=plan_command(environment, "replay", stage, "--from-batch 0") + "  # from the batch that is wrong",
+                code="DatabaseOnly",
+            )
+
+
+def _steps(back: Sequence[Back]) -> list[Step]:
+    restores, rewinds = [], []
+    for one in back:
+        for output in one.link.outputs:
+            if output.table.name in one.versions:
+                restores.append(_restore(one, output))
+        rewinds.append(_put_aside(one) if one.cut is None else _rewind(one, one.cut))
+    starts = {one.link.name: {"as_before": True} for one in back}
+    line = f"write down that {', '.join(one.link.query for one in back)} go on from there"
+    return [*reversed(restores), *reversed(rewinds), Step("start", "start", line, arguments={"starts": starts})]
+
+
+def _put_aside(one: Back) -> Step:
+    what = f"move the checkpoint of {one.link.query} aside: it begins anew, as it did before its first batch"
+    return Step(f"retire:{one.link.name}", "retire", what, one.link.name, {"manifest": one.facts.manifest.digest})
+
+
+def _rewind(one: Back, cut: Cut) -> Step:
+    what = (
+        f"put a checkpoint of {one.link.query} that ends with batch {one.batch} ({len(cut.copied) + 1} files, "
+        f"{size_text(cut.size)}) in the place of the one in use"
+    )
+    arguments = {
+        "manifest": one.facts.manifest.digest,
+        "batch": one.batch,
+        "query_id": one.query_id,
+        "former": one.ids[0],
+        "findings": list(one.findings),
+    }
+    return Step(f"rewind:{one.link.name}", "rewind", what, one.link.name, arguments)
+
+
+def _restore(one: Back, output: Output) -> Step:
+    name = output.table.name
+    table, to = one.facts.tables[name], one.versions[name]
+    when = "before its first batch" if one.cut is None else f"at batch {one.batch}"
+    what = f"give {name} what it held {when}: version {to} of {table.version}"
+    arguments = {
+        "table": name,
+        "version": table.version,
+        "to": to,
+        "batch": one.batch,
+        "query_id": one.query_id,
+        "step": "",
+    }
+    return Step(f"{RESTORE}:{name}", RESTORE, what, one.link.name, arguments)
+
+
+def _effects(one: Back) -> list[Effect]:
+    found = []
+    for name in one.versions:
+        table = one.facts.tables[name]
+        found.append(Effect(name, "remove rows", one.rows[name], None, table.size))
+    files, size = len(one.facts.manifest.files), one.facts.manifest.size
+    return [*found, Effect(one.link.checkpoint, "move aside" if one.cut is None else "replace", None, files, size)]

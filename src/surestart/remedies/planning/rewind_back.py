@@ -1,0 +1,182 @@
+"""Where each stage of a rewind goes back to: batch, versions of its tables, and the cut of its checkpoint."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.facts.checkpoint.cut import Cut, CutStorage
+from surestart.facts.checkpoint.manifest import local_folder
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.delta import Commit
+from surestart.facts.storage.local_files import LocalStorage
+from surestart.journal.journal import Journal
+from surestart.journal.next_command import plan_command
+from surestart.journal.rewound import former_ids
+from surestart.journal.start import find_start
+from surestart.remedies.loss.rewind_loss import counts_by_position
+from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.former_version import deleted_files
+from surestart.remedies.plan.read_back import stopping_findings
+from surestart.remedies.plan.world import LinkFacts
+from surestart.remedies.planning.rewind_batches import (
+    batches_with_state,
+    find_fault,
+    kept_batches,
+    newest_within,
+    try_cut,
+    unread_files,
+)
+from surestart.remedies.planning.rewind_choice import not_possible
+from surestart.remedies.planning.rewind_table import (
+    read_standing,
+    refuse_other_writers,
+    rows_at,
+    version_of_batch,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# Of a stage below whose first batch has read what is taken back: it begins anew.
+BEFORE_THE_FIRST = -1
+
+
+@dataclass(frozen=True)
+class Back:
+    """Where one stage goes back to. versions: of each of its tables. rows: that go of each; None: not every file says
+    how many it has."""
+
+    facts: LinkFacts
+    batch: int
+    query_id: str
+    ids: tuple[str, ...]
+    versions: Mapping[str, int]
+    rows: Mapping[str, int | None]
+    cut: Cut | None = None
+    findings: tuple[str, ...] = ()
+
+    @property
+    def link(self) -> Link:
+        return self.facts.link
+
+    @property
+    def planned(self) -> int:
+        return self.facts.checkpoint.latest_planned or 0
+
+
+def standing_commits(spark: SparkSession, facts: LinkFacts) -> dict[str, tuple[Commit, ...]]:
+    return {name: read_standing(spark, table.table) for name, table in facts.tables.items() if table.exists}
+
+
+def back_to(
+    spark: SparkSession,
+    environment: Environment,
+    facts: LinkFacts,
+    checkpoint: Checkpoint,
+    standing: Mapping[str, Sequence[Commit]],
+    ids: tuple[str, ...],
+    batch: int,
+) -> Back:
+    link = facts.link
+    versions: dict[str, int] = {}
+    rows: dict[str, int | None] = {}
+    for name, commits in standing.items():
+        table = facts.tables[name]
+        version = version_of_batch(environment, link, table.table, commits, ids, batch)
+        refuse_other_writers(
+            environment,
+            link,
+            table.table,
+            commits,
+            ids,
+            version,
+            has_positions=not link.keyed and counts_by_position(spark, link),
+        )
+        _refuse_deleted(spark, environment, link, table.table.name, version)
+        then = rows_at(spark, environment, table.table, version)
+        versions[name] = version
+        rows[name] = None if then is None or table.rows is None else max(table.rows - then, 0)
+    if batch == BEFORE_THE_FIRST:
+        return Back(facts, batch, "", ids, versions, rows)
+    storage = LocalStorage(str(local_folder(link.checkpoint)))
+    cut = try_cut(storage, batch)
+    if not isinstance(cut, Cut):
+        raise not_possible(environment, link, f"cannot go back to batch {batch}: {cut}", "")
+    known = tuple(dict.fromkeys(one.code for one in stopping_findings(spark, environment, link)))
+    shown = stopping_findings(spark, environment, link, CutStorage(storage, cut))
+    found = [one for one in shown if one.code not in known]
+    if found:
+        raise Refused(
+            f"{link.query} could not start from batch {batch}: {found[0].code}: {found[0].evidence}",
+            meaning=f"{found[0].meaning} Nothing was planned.",
+            next=found[0].next,
+            code=found[0].code,
+        )
+    gone = list(unread_files(storage, checkpoint, batch))
+    if gone:
+        raise Refused(
+            f"{len(gone):,} files that {link.query} has read after batch {batch} are gone, such as {gone[0]}",
+            meaning="Their rows would be taken back and not come again. Nothing was planned.",
+            next=plan_command(environment, "replay", link.name, f"--from-batch {batch + 1} --keep-lost"),
+            code="SourceLostRows",
+        )
+    return Back(facts, batch, str(uuid.uuid4()), ids, versions, rows, cut, known)
+
+
+def _refuse_deleted(spark: SparkSession, environment: Environment, link: Link, name: str, version: int) -> None:
+    output = next(one for one in link.outputs if one.table.name == name)
+    gone, of = deleted_files(spark, environment, output.table, version)
+    if gone:
+        raise Refused(
+            f"{gone} of {of} files of version {version} of {name} are deleted (VACUUM)"
+            if of
+            else f"version {version} of {name} cannot be read any more: {gone}",
+            meaning="What the table held then cannot come back. Nothing was planned.",
+            next=plan_command(environment, "reset", link.name),
+            code="VersionGone",
+        )
+
+
+def back_below(
+    spark: SparkSession, environment: Environment, facts: LinkFacts, above: Sequence[Back], journals: Sequence[Journal]
+) -> Back | None:
+    """None: it has never planned a batch."""
+    link = facts.link
+    checkpoint = read_checkpoint(link.checkpoint)
+    if checkpoint.latest_planned is None:
+        return None
+    assert link.input is not None
+    upstream = next((one for one in above if one.link.name == link.upstream), None)
+    if upstream is None:
+        raise not_possible(environment, link, f"has batches, and {link.upstream} above it has none", "")
+    version = upstream.versions[link.input.name]
+    batch = newest_within(checkpoint, version, batches_with_state(checkpoint, kept_batches(checkpoint)))
+    ids = former_ids(journals, link.name, checkpoint.query_id or "")
+    standing = standing_commits(spark, facts)
+    if batch is not None:
+        fault = find_fault(LocalStorage(str(local_folder(link.checkpoint))), batch)
+        if fault:
+            raise not_possible(environment, link, f"would go back to its batch {batch}, and cannot: {fault}", "")
+        return back_to(spark, environment, facts, checkpoint, standing, ids, batch)
+    start = find_start(journals, link.name)
+    if start is not None and start.version is not None and start.version > version + 1:
+        why = (
+            f"{start.version} of {link.input.name}, by the remedy {start.digest[:12]}; {upstream.link.query} would go "
+        )
+        raise _cannot_follow(environment, link, why + f"back to version {version}", upstream.link.name, upstream.batch)
+    return back_to(spark, environment, facts, checkpoint, standing, ids, BEFORE_THE_FIRST)
+
+
+def _cannot_follow(environment: Environment, link: Link, why: str, stage: str, batch: int) -> Refused:
+    return Refused(
+        f"{link.query} has begun at version {why}",
+        meaning="It could not begin there again, and would keep rows that its input has no more. Nothing was planned.",
+        next=plan_command(environment, "replay", stage, f"--from-batch {batch + 1}"),
+        code="ReaderCannotGoBack",
+    )

@@ -1,0 +1,242 @@
+"""Streams of plain Spark with and without state, cut at a batch and started again by their own code.
+
+    lab/input/part-0 … part-11    ten rows a file, one file a batch; the last file brings rows of the second one again
+    lab/base/<kind>               checkpoint and table of a run to the end
+    lab/<case>                    a copy, rewound: the table by RESTORE, the checkpoint by a cut
+
+What has to come out is reckoned from the input in plain Python, never by Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from surestart.environment import Table
+from surestart.facts.checkpoint.cut import read_cut
+from surestart.facts.delta import read_history, read_rows
+from surestart.facts.storage.local_files import LocalStorage
+from surestart.remedies.plan.cut_checkpoint import forget_cut, place_cut, scratch_folder, write_cut
+from surestart.remedies.plan.move_aside import move_verified
+from surestart.sinks.delta.transaction import append_pair
+from surestart.spark.session import applied
+from surestart.verdict.inspection import inspect_checkpoint
+
+ROWS, LAST, BUCKETS = 10, 11, 3
+STATE = "spark.sql.streaming.stateStore"
+ROCKSDB = {f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
+LOGGED = {**ROCKSDB, f"{STATE}.rocksdb.changelogCheckpointing.enabled": "true"}
+PROVIDERS: dict[str, dict[str, str]] = {
+    "hdfs": {},
+    "rocksdb": {**ROCKSDB, f"{STATE}.rocksdb.changelogCheckpointing.enabled": "false"},
+    "changelog": LOGGED,
+    "v2": {**LOGGED, f"{STATE}.checkpointFormatVersion": "2"},
+}
+QUICK = {
+    f"{STATE}.maintenanceInterval": "200ms",
+    f"{STATE}.minDeltasForSnapshot": "3",
+    "spark.sql.shuffle.partitions": "2",
+    # A compacted list at entries 3, 7 and 11, and nothing of the others but what is needed.
+    "spark.sql.streaming.fileSource.log.compactInterval": "4",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
+    "spark.sql.streaming.fileSource.log.deletion": "true",
+}
+Rows = Counter[tuple[Any, ...]]
+
+
+def numbers(file: int) -> list[int]:
+    """The last file repeats the second one: a deduplication still has to know its rows."""
+    return [(1 if file == LAST else file) * ROWS + row for row in range(ROWS)]
+
+
+def seconds(number: int, file: int) -> int:
+    """One file a minute; a row's time is that of the file that brings it."""
+    return file * 60 + number % ROWS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the query is started, and which rows its table holds in the end."""
+
+    name: str
+    query: Callable[[Callable[[], Any]], Any]
+    expected: Rows
+    columns: tuple[str, ...] = ("id",)
+    mode: str = "append"
+    source: str = "files"
+
+
+def deduplicated(read: Callable[[], Any]) -> Any:
+    return read().dropDuplicates(["id"]).select("id")
+
+
+def windows(read: Callable[[], Any]) -> Any:
+    from pyspark.sql import functions as F
+
+    counted = read().withWatermark("at", "1 second").groupBy(F.window("at", "2 minutes")).count()
+    return counted.selectExpr("cast(unix_seconds(window.start) AS INT) AS id", "cast(count AS INT) AS n")
+
+
+def joined(read: Callable[[], Any]) -> Any:
+    return read().select("id").join(read().select("id"), "id")
+
+
+def counted(read: Callable[[], Any]) -> Any:
+    """Each batch says how many rows of each bucket there were so far: wrong state is seen in every number."""
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    def each(key: tuple[Any, ...], frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        seen = (state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames)
+        state.update((seen,))
+        yield pd.DataFrame({"id": [key[0]], "n": [seen]})
+
+    grouped = read().selectExpr("id", f"id % {BUCKETS} AS bucket").groupBy("bucket")
+    return grouped.applyInPandasWithState(each, "id INT, n INT", "seen INT", "append", GroupStateTimeout.NoTimeout)
+
+
+def every(read: Callable[[], Any]) -> Any:
+    return read().select("id")
+
+
+def each_once() -> Rows:
+    return Counter((number,) for file in range(LAST) for number in numbers(file))
+
+
+def all_rows() -> Rows:
+    return Counter((number,) for file in range(LAST + 1) for number in numbers(file))
+
+
+def two_minute_counts() -> Rows:
+    """Windows that end before the newest row, less a second, have been given out."""
+    times = [seconds(number, file) for file in range(LAST + 1) for number in numbers(file)]
+    found = Counter(time // 120 * 120 for time in times)
+    return Counter({(start, n): 1 for start, n in found.items() if start + 120 <= max(times) - 1})
+
+
+def pairs_of_equals() -> Rows:
+    every = Counter(number for file in range(LAST + 1) for number in numbers(file))
+    return Counter({(number,): n * n for number, n in every.items()})
+
+
+def running_counts() -> Rows:
+    seen: defaultdict[int, int] = defaultdict(int)
+    found: Rows = Counter()
+    for file in range(LAST + 1):
+        of_file = Counter(number % BUCKETS for number in numbers(file))
+        for bucket, n in of_file.items():
+            seen[bucket] += n
+            found[bucket, seen[bucket]] += 1
+    return found
+
+
+PLAIN = Kind("plain", every, all_rows())
+DEDUP = Kind("dedup", deduplicated, each_once())
+WINDOWS = Kind("windows", windows, two_minute_counts(), ("id", "n"))
+JOIN = Kind("join", joined, pairs_of_equals())
+COUNTS = Kind("counts", counted, running_counts(), ("id", "n"))
+KINDS = (PLAIN, DEDUP, WINDOWS, JOIN, COUNTS)
+
+
+@dataclass(frozen=True)
+class Place:
+    root: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    @property
+    def table(self) -> Path:
+        return self.root / "table"
+
+
+@dataclass
+class Lab:
+    spark: Any
+    folder: Path
+    source: Callable[[Any], Any] | None = None
+    made: dict[str, Place] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.input = self.folder / "input"
+        self.input.mkdir(parents=True)
+        for file in range(LAST + 1):
+            path = self.input / f"part-{file:02d}.json"
+            lines = [f'{{"id":{number},"s":{seconds(number, file)}}}\n' for number in numbers(file)]
+            path.write_text("".join(lines))
+            os.utime(path, (1_790_000_000 + file * 10,) * 2)
+
+    def read(self) -> Any:
+        if self.source is not None:
+            rows = self.source(self.spark)
+        else:
+            rows = (
+                self.spark.readStream.schema("id INT, s BIGINT").option("maxFilesPerTrigger", 1).json(str(self.input))
+            )
+        return rows.selectExpr("id", "timestamp_seconds(s) AS at")
+
+    def run(self, kind: Kind, place: Place) -> None:
+        """To the end of the input; raises whatever Spark does."""
+        writer = kind.query(self.read).writeStream.format("delta").outputMode(kind.mode)
+        query = writer.option("checkpointLocation", str(place.checkpoint)).trigger(availableNow=True)
+        assert query.start(str(place.table)).awaitTermination(300)
+
+    def base(self, kind: Kind, provider: str) -> Place:
+        name = f"{kind.name}-{provider}"
+        if name not in self.made:
+            place = Place(self.folder / "base" / name)
+            self.run(kind, place)
+            assert rows_of(kind, place) == kind.expected
+            self.made[name] = place
+        return self.made[name]
+
+    def copy(self, kind: Kind, provider: str, name: str) -> Place:
+        place = Place(self.folder / f"{kind.name}-{provider}-{name}")
+        shutil.copytree(self.base(kind, provider).root, place.root)
+        return place
+
+    def with_settings(self, provider: str) -> Any:
+        return applied(self.spark, {**QUICK, **PROVIDERS[provider]})
+
+
+def rewind(spark: Any, place: Place, batch: int) -> None:
+    """As the remedy does, without a journal: table, pair, cut, the old one aside, the new one in its place."""
+    former, query_id = query_id_of(place), str(uuid.uuid4())
+    table = Table("table", path=str(place.table))
+    spark.sql(f"RESTORE TABLE {table.sql} TO VERSION AS OF {version_of(place, former, batch)}").collect()
+    append_pair(spark, table, query_id, batch, "")
+    scratch = scratch_folder(place.checkpoint, "query", query_id)
+    write_cut(place.checkpoint, read_cut(LocalStorage(str(place.checkpoint)), batch, query_id), scratch)
+    found = inspect_checkpoint(str(scratch), sinks=(f"delta-builtin+alone:{place.table}",))
+    assert found.verdict.value == "safe", [(one.code, one.evidence) for one in found.findings]
+    move_verified(place.checkpoint, place.root / "aside" / query_id, None)
+    place_cut(scratch, place.checkpoint)
+    forget_cut(scratch)
+
+
+def version_of(place: Place, query_id: str, batch: int) -> int:
+    """Of the table when it held the batch; a batch behind a former rewind is one of this id."""
+    written = [
+        one.version
+        for one in read_history(str(place.table))
+        for app, number in one.transactions
+        if app == query_id and number == batch
+    ]
+    return max(written)
+
+
+def query_id_of(place: Place) -> str:
+    return str(json.loads((place.checkpoint / "metadata").read_text())["id"])
+
+
+def rows_of(kind: Kind, place: Place) -> Rows:
+    return Counter(tuple(int(row[column]) for column in kind.columns) for row in read_rows(str(place.table)))

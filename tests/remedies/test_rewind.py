@@ -1,0 +1,73 @@
+"""A rewind takes a stage and those below it back to a batch, with checkpoint and table, and can be undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.remedies.plan.plan import Plan
+from surestart.remedies.planning.plan_rewind import plan_rewind
+from surestart.remedies.planning.rewind_choice import To
+from surestart.runs.judge_start import judge_stage, read_history_or_tell
+from surestart.words.finding import Verdict
+from surestart.words.next_commands import Commands
+from tests.remedies.remedy import (
+    SETTINGS,
+    apply,
+    assert_exact,
+    chain_of,
+    contents,
+    land_more,
+    request,
+    run_stages,
+    undo,
+)
+
+STAGES = ("raw-ingest", "deserialize", "merge-gold")
+
+
+def rewind(spark: Any, environment: Environment, stage: str, batch: int | None, **given: Any) -> Plan:
+    return plan_rewind(spark, environment, chain_of(environment), stage, To(batch), request(**given))
+
+
+def verdicts(spark: Any, environment: Environment) -> dict[str, tuple[Verdict, list[str]]]:
+    found = {}
+    for stage in build_stages(SETTINGS):
+        commands = Commands(stage.name, environment.name)
+        runs = read_history_or_tell(environment, spark, commands)
+        judged = judge_stage(environment, stage, runs, commands, session=spark)
+        found[stage.name] = (judged.verdict, [one.code for one in judged.findings])
+    return found
+
+
+def assert_safe(spark: Any, environment: Environment) -> None:
+    found = verdicts(spark, environment)
+    assert {name: codes for name, (verdict, codes) in found.items() if verdict is not Verdict.SAFE} == {}
+
+
+def last_batch(environment: Environment, stage: str) -> int | None:
+    return read_checkpoint(environment.checkpoint(stage)).latest_committed
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_goes_back_to_its_first_batch_and_every_row_is_there_once(
+    spark: Any, stood: Environment, stage: str
+) -> None:
+    before = contents(spark, stood)
+    plan = rewind(spark, stood, stage, 0)
+    print("\n".join([*plan.statements, *(step.what for step in plan.steps)]))
+    apply(spark, stood, plan)
+    assert last_batch(stood, stage) == 0
+    assert_safe(spark, stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+    undo(spark, stood, plan)
+    assert contents(spark, stood) == before
+    assert_safe(spark, stood)
+    land_more(stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
