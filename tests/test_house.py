@@ -102,6 +102,7 @@ REMOVES = {
     "surestart.local.kafka_detached": "the broker's own folder",
     "surestart.remedies.apply.prune": "retired checkpoints past an age, by the digest of their list",
     "surestart.remedies.plan.beside": "what a rebuild beside has made",
+    "surestart.remedies.plan.cut_checkpoint": "the copy that it has written beside, once in its place",
     "surestart.remedies.plan.move_aside": "the origin of a copy that was verified byte for byte",
     "surestart.spark.jar_cache": "a download",
 }

@@ -15,7 +15,9 @@ from surestart.remedies.plan.chain import Chain, read_chain
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.planning.plan_replay import From, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.rewind_choice import To
 from tests.foundation.rows import TABLES, account, land, run_all, table_rows
 
 SETTINGS = {"max_files_per_trigger": "2"}
@@ -35,6 +37,10 @@ def reset(spark: Any, environment: Environment, stage: str, **given: Any) -> Pla
 
 def replay(spark: Any, environment: Environment, stage: str, begin: From, **given: Any) -> Plan:
     return plan_replay(spark, environment, chain_of(environment), stage, begin, request(**given))
+
+
+def rewind(spark: Any, environment: Environment, stage: str, batch: int | None, **given: Any) -> Plan:
+    return plan_rewind(spark, environment, chain_of(environment), stage, To(batch), request(**given))
 
 
 def apply(spark: Any, environment: Environment, plan: Plan) -> Applied:

@@ -52,6 +52,7 @@ from tests.remedies.remedy import (
     replay,
     request,
     reset,
+    rewind,
     run_stages,
     undo,
 )
@@ -122,6 +123,10 @@ CASES = {
         f"replay {stage}": Case(
             lambda spark, environment, stage=stage: replay(spark, environment, stage, From(batch=1), run=True)
         )
+        for stage in STAGES
+    },
+    **{
+        f"rewind {stage}": Case(lambda spark, environment, stage=stage: rewind(spark, environment, stage, 1, run=True))
         for stage in STAGES
     },
     "backfill raw-ingest": Case(
@@ -232,7 +237,9 @@ def places(passed: list[str], case: str) -> list[str]:
     checkpoint where a step of theirs ends."""
     chance, found = random.Random(case), list[str]()
     for name, times in Counter(passed).items():
-        every = name.endswith((".clear", ".retire", "clear.after_commit", "restore.after_commit"))
+        every = name.endswith(
+            (".clear", ".retire", ".restore", ".rewind", "clear.after_commit", "restore.after_commit")
+        )
         found += [f"{name}:{number}" for number in (range(1, times + 1) if every else [chance.randint(1, times)])]
     return found[chance.randrange(EVERY) :: EVERY]
 

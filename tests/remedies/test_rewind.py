@@ -9,9 +9,6 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.planning.plan_rewind import plan_rewind
-from surestart.remedies.planning.rewind_choice import To
 from surestart.runs.judge_start import judge_stage, read_history_or_tell
 from surestart.words.finding import Verdict
 from surestart.words.next_commands import Commands
@@ -19,19 +16,14 @@ from tests.remedies.remedy import (
     SETTINGS,
     apply,
     assert_exact,
-    chain_of,
     contents,
     land_more,
-    request,
+    rewind,
     run_stages,
     undo,
 )
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")
-
-
-def rewind(spark: Any, environment: Environment, stage: str, batch: int | None, **given: Any) -> Plan:
-    return plan_rewind(spark, environment, chain_of(environment), stage, To(batch), request(**given))
 
 
 def verdicts(spark: Any, environment: Environment) -> dict[str, tuple[Verdict, list[str]]]:
