@@ -63,6 +63,8 @@ pytestmark = pytest.mark.chaos
 Planner = Callable[[Any, Environment], Plan]
 HOLE = "offset BETWEEN 2 AND 5"
 EVERY = int(os.environ.get("KILL_EVERY", "1"))
+# Of each table and each checkpoint.
+EACH_TIME = (".clear", ".retire", ".restore", ".rewind", "clear.after_commit", "restore.after_commit")
 PARTS, PARTS_OF_AN_UNDO = 4, 2
 
 
