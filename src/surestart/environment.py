@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from surestart.errors import UsageError
@@ -145,6 +145,11 @@ class Environment:
     def query_name(self, stage: str) -> str:
         return f"{self.pipeline}-{stage}"
 
+    def with_checkpoint(self, stage: str, place: str) -> Environment:
+        """The same, with that stage's checkpoint at another place, to be looked at there."""
+        same = {one.name: getattr(self, one.name) for one in fields(Environment)}
+        return _Elsewhere(**same, stage=stage, place=place)
+
     def checkpoint(self, stage: str) -> str:
         """The one fixed checkpoint path of a stage's query."""
         query = self.query_name(stage)
@@ -155,6 +160,15 @@ class Environment:
                 next=in_the_code("name the stage with lower-case letters, digits and '-'"),
             )
         return f"{self.checkpoint_root.rstrip('/')}/{query}"
+
+
+@dataclass(frozen=True)
+class _Elsewhere(Environment):
+    stage: str = ""
+    place: str = ""
+
+    def checkpoint(self, stage: str) -> str:
+        return self.place if stage == self.stage else super().checkpoint(stage)
 
 
 def check_checkpoint_root(path: str) -> None:

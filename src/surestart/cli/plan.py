@@ -121,16 +121,17 @@ def check_options(args: argparse.Namespace) -> None:
             meaning="It would have no effect, and whoever gave it expects one. Nothing was planned.",
             next=_again(args, args.remedy, args.stage),
         )
-    if wanted.begins > 1:
-        given, option = (
-            ("--to-batch and --to-time", "--to-batch")
-            if args.remedy == "rewind"
-            else ("--from-batch, --from-time, --from-positions and --from-output", "--from-batch")
-        )
+    if wanted.begins > 1 and wanted.remedy == "rewind":
         raise UsageError(
-            f"only one of {given} can be given",
+            "only one of --to-batch and --to-time can be given",
+            meaning="To where it goes back would not be clear. Nothing was planned.",
+            next=_again(args, "rewind", args.stage, "--to-batch", 0),
+        )
+    if wanted.begins > 1:
+        raise UsageError(
+            "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
             meaning="Where to begin would not be clear. Nothing was planned.",
-            next=_again(args, args.remedy, args.stage, option, 0),
+            next=_again(args, "replay", args.stage, "--from-batch", 0),
         )
 
 

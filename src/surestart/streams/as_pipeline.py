@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.environment import Environment
+from surestart.environment import Environment, Table
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.open_storage import open_storage
@@ -45,6 +45,15 @@ class StreamEnvironment(Environment):
 
     def checkpoint(self, stage: str) -> str:
         return dict(self.checkpoints)[stage]
+
+    def with_checkpoint(self, stage: str, place: str) -> Environment:
+        return replace(self, checkpoints=tuple({**dict(self.checkpoints), stage: place}.items()))
+
+    def table(self, name: str) -> Table:
+        """A table of a declared stream goes by its whole name or path; those of the history by theirs."""
+        if "/" in name:
+            return Table(name, path=name)
+        return Table(name, qualified=name) if "." in name else super().table(name)
 
 
 @dataclass(frozen=True)
@@ -101,11 +110,14 @@ class DeclaredStage(Stage):
 
     def declare(self, environment: Environment) -> StageDeclaration:
         stream = self.stream
+        # Elsewhere only where a checkpoint is looked at before it is put in the place of this one.
+        declared = dict(environment.checkpoints) if isinstance(environment, StreamEnvironment) else {}
+        checkpoint = declared.get(stream.name, stream.checkpoint)
         return StageDeclaration(
             stage=stream.name,
             query=environment.query_name(stream.name),
-            checkpoint=stream.checkpoint,
-            sources=stream.sources or _sources_in(stream.checkpoint),
+            checkpoint=checkpoint,
+            sources=stream.sources or _sources_in(checkpoint),
             sinks=stream.sinks,
             output_mode=stream.output_mode,
             state=stream.state,

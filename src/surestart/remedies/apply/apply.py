@@ -44,7 +44,7 @@ from surestart.remedies.plan.chain import Chain
 from surestart.remedies.plan.check_plan import check_names, check_steps, check_touched
 from surestart.remedies.plan.claiming import begin_alone, claimed
 from surestart.remedies.plan.journaling import carried_on, enter_done, stopped
-from surestart.remedies.plan.plan import Plan, Step, check_environment
+from surestart.remedies.plan.plan import Plan, Step, check_environment, environment_of
 from surestart.remedies.plan.plan_again import plan_again
 from surestart.remedies.plan.running import Running, Stopping
 from surestart.remedies.plan.world import check_world
@@ -191,7 +191,7 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
             f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
             meaning="The name of what is changed has to be typed. Nothing was changed.",
             next=surestart(
-                "apply", "plan.json", "--confirm", plan.target, place=named(Environment(**plan.environment))
+                "apply", "plan.json", "--confirm", plan.target, place=named(environment_of(plan.environment))
             ),
             code="NotConfirmed",
         )
@@ -202,7 +202,7 @@ def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
     return Refused(
         f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
         meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
-        next=f"surestart undo {plan.digest[:12]} {named(Environment(**plan.environment))}"
+        next=f"surestart undo {plan.digest[:12]} {named(environment_of(plan.environment))}"
         if half
         else plan_again(plan),
         code="PlanWithdrawn",

@@ -29,11 +29,15 @@ from surestart.sinks.abilities import (
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
 from surestart.stage import POSITION, Sink, Stage
+from surestart.streams.as_pipeline import DeclaredSink, DeclaredSource
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
+# Of a stream that is only declared: which rows are in it nobody has said.
+DECLARED = "declared"
 
 
 @dataclass(frozen=True)
@@ -104,13 +108,30 @@ class Chain:
         return tuple(link for link in self.links if link.name in reached)
 
 
+def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: str) -> None:
+    """Raises where a remedy would have to know what a declared stream's rows are, or to start it."""
+    for link in chain.below(name):
+        if remedy not in ("resume", "rewind") and any(one.role == DECLARED for one in link.outputs):
+            raise _not_ours(environment, link, remedy)
+
+
+def _not_ours(environment: Environment, link: Link, remedy: str) -> Refused:
+    return Refused(
+        f"{link.name} is declared in surestart.toml, and its code is not surestart's",
+        meaning=f"A {remedy} removes rows by their position and starts the stage again; of this stream neither is "
+        "known. Nothing was planned.",
+        next=surestart("plan", "rewind", link.name, "-o", "plan.json", place=named(environment)),
+        code="StreamNotOurs",
+    )
+
+
 def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     """The stages in their order. Raises Refused for a sink whose rows nobody here knows how to take back."""
     links: list[Link] = []
     writers: dict[str, str] = {}
     for stage in stages:
         outputs, databases, own_sinks = _what_it_writes(environment, stage)
-        table = environment.table(stage.source.table) if isinstance(stage.source, DeltaSource) else None
+        table = _input(environment, stage)
         links.append(
             Link(
                 stage=stage,
@@ -127,6 +148,31 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     return Chain(tuple(links))
 
 
+def _input(environment: Environment, stage: Stage) -> Table | None:
+    if isinstance(stage.source, DeltaSource):
+        return environment.table(stage.source.table)
+    said = stage.source.said if isinstance(stage.source, DeclaredSource) else None
+    return environment.table(said.path or said.target) if said is not None and said.kind == "delta" else None
+
+
+def _declared_outputs(environment: Environment, stage: str, sink: DeclaredSink) -> list[Output]:
+    """The Delta tables that it writes under its query id; a remedy that needs to know of others refuses them."""
+    found = []
+    for one in sink.said:
+        if not one.kind.startswith("delta") or one.identity not in ("query-id", "unknown"):
+            raise Refused(
+                f"stream {stage!r} writes to {one.kind} {one.target}"
+                + (f" under the identity {one.constant!r}" if one.identity == "constant" else ""),
+                meaning="Which of its batches are there, and how to take one back, is known of Delta tables that are "
+                "written under the query id. Nothing was planned.",
+                next=f"surestart doctor {stage} {named(environment)}",
+                do_not="delete the checkpoint instead: what the sink holds would be written again.",
+                code="SinkWithoutRemedy",
+            )
+        found.append(Output(environment.table(one.path or one.target), DECLARED, one.keys))
+    return found
+
+
 def _what_it_writes(
     environment: Environment, stage: Stage
 ) -> tuple[tuple[Output, ...], tuple[PostgresSink, ...], tuple[OwnSink, ...]]:
@@ -134,7 +180,9 @@ def _what_it_writes(
     databases: list[PostgresSink] = []
     own_sinks: list[OwnSink] = []
     for part in parts_of(stage.sink):
-        if isinstance(part, WritesTables):
+        if isinstance(part, DeclaredSink):
+            outputs += _declared_outputs(environment, stage.name, part)
+        elif isinstance(part, WritesTables):
             outputs += part.outputs(environment)
         elif isinstance(part, WritesDatabases):
             databases += part.databases()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,9 @@ class Plan:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        return tuple(f"{self.environment['pipeline']}-{stage}" for stage in self.touched)
+        """As the gate knows them: a stage of a pipeline by both names, a declared stream by its own."""
+        pipeline = self.environment["pipeline"]
+        return tuple(str(self.world.get(stage, {}).get("query", f"{pipeline}-{stage}")) for stage in self.touched)
 
     def as_json(self) -> str:
         body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **self._body()}
@@ -106,6 +108,11 @@ _CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_a
 def environment_facts(environment: Environment) -> dict[str, str]:
     """Names and places; what was typed to name the pipeline stands in the plan's own settings."""
     return {key: str(value) for key, value in asdict(environment).items() if key != "typed"}
+
+
+def environment_of(facts: Mapping[str, str]) -> Environment:
+    """Enough of it to name the place; where declared streams have their checkpoints is in their file."""
+    return Environment(**{one.name: facts[one.name] for one in fields(Environment) if one.name in facts})
 
 
 # A plan over thousands of tables is some MB; a device has no end.
@@ -176,7 +183,7 @@ def _place_of(facts: Mapping[str, str]) -> str:
     from surestart.journal.next_command import named
 
     try:
-        return named(Environment(**facts))
+        return named(environment_of(facts))
     except (TypeError, SurestartError):
         return f"-e {facts.get('name', 'local')}  # with the settings that the plan was made with"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from surestart.environment import Environment
 from surestart.journal.next_command import plan_command
+from surestart.remedies.plan.plan import environment_of
 from surestart.typed import word
 
 if TYPE_CHECKING:
@@ -21,4 +21,4 @@ def plan_again(plan: Plan) -> str:
     settings = [f"--set {word(f'{key}={value}')}" for key, value in plan.settings.items() if key not in _OF_THE_PLACE]
     pipeline = [f"--pipeline {word(plan.pipeline)}"] if plan.pipeline else []
     options = " ".join([plan.options, *settings, *pipeline]).strip()
-    return plan_command(Environment(**plan.environment), plan.remedy, plan.stage, options)
+    return plan_command(environment_of(plan.environment), plan.remedy, plan.stage, options)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
 _STOPS = (Severity.UNSAFE, Severity.CANNOT_TELL)
 
 
-@dataclass(frozen=True)
-class _Elsewhere(Environment):
-    """The same, with checkpoints at other places. places: stage -> where."""
-
-    places: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    def checkpoint(self, stage: str) -> str:
-        return self.places.get(stage) or super().checkpoint(stage)
-
-
 def stopping_findings(
     spark: SparkSession, environment: Environment, link: Link, storage: Storage | None = None
 ) -> tuple[Finding, ...]:
@@ -49,8 +38,7 @@ def stopping_findings(
 def refuse_unsafe_cut(run: Running, link: Link, place: Path, known: Collection[str]) -> None:
     """Raises unless the doctor would let the stage start from the checkpoint at that place, its tables being restored.
     known: what it had found before, and would find again."""
-    same = {one.name: getattr(run.environment, one.name) for one in fields(Environment)}
-    environment = _Elsewhere(**same, places={link.name: str(place)})
+    environment = run.environment.with_checkpoint(link.name, str(place))
     found = [one for one in _stopping(_judge(run.spark, environment, link, None)) if one.code not in known]
     if not found:
         return

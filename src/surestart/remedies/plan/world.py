@@ -138,6 +138,7 @@ def as_world(facts: Sequence[LinkFacts]) -> dict[str, Any]:
     return {
         one.link.name: {
             "checkpoint": one.link.checkpoint,
+            **({} if one.link.query.endswith(f"-{one.link.name}") else {"query": one.link.query}),
             "query_id": one.checkpoint.query_id,
             "planned": one.checkpoint.latest_planned,
             "committed": one.checkpoint.latest_committed,

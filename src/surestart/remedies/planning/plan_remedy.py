@@ -9,7 +9,7 @@ from surestart.environment import Environment
 from surestart.history.read_runs import read_runs
 from surestart.journal.half_way import refuse_half_way
 from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
-from surestart.remedies.plan.chain import Chain
+from surestart.remedies.plan.chain import Chain, refuse_declared
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.planning.plan_backfill import Between, plan_backfill, read_ranges
 from surestart.remedies.planning.plan_beside import plan_reset_beside
@@ -44,6 +44,7 @@ def plan_remedy(
     settings, pipeline: how the stages were made, for whoever applies it.
     place: what a printed command needs beside the environment."""
     name = wanted.stage.removeprefix(f"{environment.pipeline}-")
+    refuse_declared(environment, chain, name, wanted.remedy)
     for link in chain.below(name):
         refuse_half_way(environment, link.query, spark, place)
         if isinstance(link.stage.source, KafkaSource):

@@ -22,8 +22,11 @@ from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import history_evidence, read_history
 from surestart.facts.delta.commit import Commit
+from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import is_query_id, without_undone
+from surestart.journal.journal import read_journals
 from surestart.journal.next_command import named, plan_command
+from surestart.journal.rewound import former_ids
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.kept import ALL_OF, PROCESSED, KeptRule, find_kept
 from surestart.remedies.plan.output_end import describe_begins
@@ -196,13 +199,18 @@ def _first_commit(
     own = [
         commit
         for commit in without_undone(commits)
-        if commit.mark is not None and commit.mark.query == link.query and is_query_id(commit.query_id)
+        if commit.mark is not None
+        and commit.mark.query == link.query
+        and is_query_id(commit.query_id)
+        # With the mark of the batch that a rewind went back to comes no row.
+        and read_remedy_note(commit.user_metadata) is None
     ]
     if begin.time is not None:
         return next((commit for commit in own if (commit.timestamp or 0) >= begin.time), None)
     newest = identity or (own[-1].query_id if own else "")
-    found = [commit for commit in own if commit.query_id == newest and (commit.batch_id or 0) >= (begin.batch or 0)]
-    batches = [commit.batch_id for commit in own if commit.query_id == newest]
+    ids = former_ids(read_journals(environment, spark), link.name, newest)
+    batches = [commit.batch_id for commit in own if commit.query_id in ids]
+    found = [commit for commit in own if commit.query_id in ids and (commit.batch_id or 0) >= (begin.batch or 0)]
     if not batches or (begin.batch or 0) > max(number or 0 for number in batches) + 1:
         raise UsageError(
             f"batch {begin.batch} is not in {table.name}: the query's commits there are "

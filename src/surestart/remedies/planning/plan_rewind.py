@@ -19,12 +19,12 @@ from surestart.facts.checkpoint.cut import Cut
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now, read_journals
-from surestart.journal.next_command import plan_command
+from surestart.journal.next_command import named, plan_command
 from surestart.journal.rewound import former_ids
 from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
-from surestart.remedies.plan.chain import Chain, Link, Output
+from surestart.remedies.plan.chain import DECLARED, Chain, Link, Output
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_append_only
 from surestart.remedies.planning.describe_rewind import describe_back, describe_bounds, describe_loss
@@ -34,6 +34,7 @@ from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_back import Back, back_below, back_to, standing_commits
 from surestart.remedies.planning.rewind_choice import To, choose_batch
 from surestart.remedies.planning.run_steps import run_steps
+from surestart.typed import surestart
 from surestart.words.size_text import size_text
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def plan_rewind(
 ) -> Plan:
     links = chain.below(stage)
     _refuse_databases(environment, links, stage)
+    declared = any(output.role == DECLARED for output in links[0].outputs)
+    _refuse_declared_readers(environment, links if declared else links[:1])
     facts = [read_link(link, spark) for link in links]
     refuse_append_only(facts)
     journals, runs = read_journals(environment, spark), read_runs(environment, spark)
@@ -63,7 +66,7 @@ def plan_rewind(
     loss = find_rewind_loss(spark, environment, links, versions)
     check_loss(Loss(loss.rows, loss.why, of_stage=loss.of_stage), request, "rewind", environment, stage, keeps=False)
     steps = _steps(back)
-    if request.run:
+    if request.run and not declared:
         steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     lines = [line for one in back for line in describe_back(one)]
@@ -73,6 +76,11 @@ def plan_rewind(
         going = list(each.rows.values())
         known = None if None in going else sum(count or 0 for count in going)
         lines += describe_rebuild(each.facts, runs, known)
+    if declared:
+        lines.append(
+            f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
+            "does afterwards."
+        )
     lines.append("Any other stream that reads these tables stops at the RESTORE, unless it skips change commits.")
     return Plan(
         remedy="rewind",
@@ -91,6 +99,21 @@ def plan_rewind(
         settings=dict(request.settings),
         pipeline=request.pipeline,
         options=request.options,
+    )
+
+
+def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) -> None:
+    """A stream whose code is not ours cannot be told to pass over the RESTORE."""
+    if len(links) < 2:
+        return
+    top, readers = links[0], ", ".join(link.query for link in links[1:])
+    raise Refused(
+        f"{readers} read the table of {top.query}, and are declared only",
+        meaning="They would stop at the RESTORE, or keep rows that it takes back: their code is not surestart's, which "
+        "could pass over it. Nothing was planned.",
+        next=surestart("doctor", place=named(environment)),
+        do_not="restore the table by hand under them.",
+        code="TablesAreRead",
     )
 
 
