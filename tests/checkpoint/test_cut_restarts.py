@@ -47,6 +47,7 @@ def rewound_is_exact(lab: Lab, kind: Kind, provider: str, batch: int) -> None:
         assert rows_of(kind, place) == kind.expected
 
 
+@pytest.mark.long(instead="checkpoint/test_cut.py::test_what_is_written_is_what_was_shown")
 def test_a_stream_with_state_goes_on_from_a_batch_in_the_middle(lab: Lab, classic_only: None) -> None:
     rewound_is_exact(lab, DEDUP, "changelog", 7)
 

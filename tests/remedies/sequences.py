@@ -40,7 +40,9 @@ from surestart.remedies.planning.plan_backfill import Between, plan_backfill
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import From, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.rewind_choice import To
 from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.remedies.shared_driver import PORT, SECRET
@@ -204,6 +206,8 @@ class Lab:
             return plan_reset_beside(*given, stage, request)
         if how == "backfill":
             return plan_backfill(*given, stage, (), Between(), request)
+        if how.startswith("rewind-"):
+            return plan_rewind(*given, stage, To(batch=int(how.removeprefix("rewind-"))), request)
         if how == "from-output":
             return plan_replay(*given, stage, From(output=True), request)
         if how == "from-middle":
@@ -301,16 +305,24 @@ class Lab:
             self.said.append("    it did not pass there")
 
 
-def chosen_seeds(number: int) -> list[int]:
-    """So many; or those that SEQUENCES names."""
-    return [int(one) for one in os.environ.get("SEQUENCES", "").split(",") if one] or list(range(number))
+HOWS = ("reset", "reset", "beside", "from-output", "from-output", "from-batch-0", "from-batch-1", "from-middle")
+# Seeds from here on rewind as well; those below are what they were before there was a rewind.
+REWINDING = 100
+REWINDS = ("rewind-0", "rewind-0", "rewind-1", "rewind-1", "rewind-2")
+
+
+def chosen_seeds(number: int, and_rewinding: int = 0) -> list[int]:
+    """So many, and of those that rewind; or those that SEQUENCES names."""
+    named = [int(one) for one in os.environ.get("SEQUENCES", "").split(",") if one]
+    return named or [*range(number), *range(REWINDING, REWINDING + and_rewinding)]
 
 
 def acts_of(seed: int, number: int = 7) -> list[Act]:
     """The same for the same seed, on every machine."""
+    hows = HOWS if seed < REWINDING else (*HOWS, *REWINDS)
     chance, found, standing = random.Random(seed), list[Act](), 0
     for _ in range(number):
-        act = _act(chance, standing, kills=True)
+        act = _act(chance, standing, hows, kills=True)
         found.append(act)
         done = act[3] if act[0] == "kill" else act
         taken_back = act[0] == "kill" and act[2] == "undo"
@@ -321,8 +333,8 @@ def acts_of(seed: int, number: int = 7) -> list[Act]:
     return found
 
 
-def _act(chance: random.Random, standing: int, kills: bool) -> Act:
-    """standing: so many remedies can be undone."""
+def _act(chance: random.Random, standing: int, hows: Sequence[str], kills: bool) -> Act:
+    """standing: so many remedies can be undone. hows: what a remedy is chosen from."""
     kinds = {"land": 2, "run": 3, "remedy": 4, "undo": 5 if standing else 0, "hole": 1, "lose": 1, "kill": 3 * kills}
     kind = chance.choices(list(kinds), list(kinds.values()))[0]
     if kind == "land":
@@ -331,16 +343,15 @@ def _act(chance: random.Random, standing: int, kills: bool) -> Act:
         # All of them more often than not: a stage may also stay behind.
         return ("run", *STAGES[: chance.choice((1, 2, 3, 3))])
     if kind == "remedy":
-        how = ("reset", "reset", "beside", "from-output", "from-output", "from-batch-0", "from-batch-1", "from-middle")
         stages = ("raw-ingest", "raw-ingest", "deserialize", "merge-gold")
-        return ("remedy", chance.choice(how), chance.choice(stages), chance.random() < 0.3)
+        return ("remedy", chance.choice(hows), chance.choice(stages), chance.random() < 0.3)
     if kind == "undo":
         return ("undo", chance.choice((0, 0, 0, 1)) if standing > 1 else 0)
     if kind == "hole":
         return ("hole", chance.choice(tuple(TABLES_OF)))
     if kind == "lose":
         return ("lose", chance.choice(STAGES))
-    act = _act(chance, standing, kills=False)
+    act = _act(chance, standing, hows, kills=False)
     while act[0] not in POINTS:
-        act = _act(chance, standing, kills=False)
+        act = _act(chance, standing, hows, kills=False)
     return ("kill", chance.choice(POINTS[act[0]]), chance.choice(("again", "undo")), act)

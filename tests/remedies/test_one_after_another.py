@@ -75,7 +75,7 @@ def test_a_short_sequence_ends_exact(lab: Lab) -> None:
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("seed", chosen_seeds(20), ids=lambda seed: f"seed{seed}")
+@pytest.mark.parametrize("seed", chosen_seeds(20, and_rewinding=5), ids=lambda seed: f"seed{seed}")
 def test_any_sequence_ends_exact(lab: Lab, seed: int) -> None:
     # Of half of them a batch ends among the files of a version.
     lab.settings = {**lab.settings, **({"max_table_files_per_trigger": "1"} if seed % 2 else {})}

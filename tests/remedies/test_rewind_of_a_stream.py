@@ -56,6 +56,7 @@ def verdict(spark: Any, environment: StreamEnvironment, stage: Any) -> tuple[Ver
     return found.verdict, [one.code for one in found.findings]
 
 
+@pytest.mark.long(instead="checkpoint/test_cut.py::test_what_is_written_is_what_was_shown")
 def test_a_declared_stream_goes_back_goes_on_and_is_undone(
     spark: Any, lab: Lab, tmp_path: Path, classic_only: None
 ) -> None:

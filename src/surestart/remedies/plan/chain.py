@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
-from surestart.errors import Refused
+from surestart.errors import Refused, UsageError
 from surestart.journal.next_command import named
 from surestart.sinks.abilities import (
     EVERY_ROW,
@@ -115,8 +115,8 @@ def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: s
             raise _not_ours(environment, link, remedy)
 
 
-def _not_ours(environment: Environment, link: Link, remedy: str) -> Refused:
-    return Refused(
+def _not_ours(environment: Environment, link: Link, remedy: str) -> UsageError:
+    return UsageError(
         f"{link.name} is declared in surestart.toml, and its code is not surestart's",
         meaning=f"A {remedy} removes rows by their position and starts the stage again; of this stream neither is "
         "known. Nothing was planned.",
