@@ -119,10 +119,11 @@ def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) ->
 
 def _refuse_databases(environment: Environment, links: Sequence[Link], stage: str) -> None:
     for link in links:
-        for sink in link.databases:
+        names = [f"PostgreSQL {sink.target}" for sink in link.databases] + [own.label for own in link.own_sinks]
+        if names:
             raise Refused(
-                f"{link.query} writes to PostgreSQL {sink.target}, which keeps no former versions",
-                meaning="The table of a database cannot go back to what it held at a batch. Nothing was planned.",
+                f"{link.query} writes to {', '.join(names)}, which keeps no former versions",
+                meaning="Only a Delta table can go back to what it held at a batch. Nothing was planned.",
                 next=plan_command(environment, "replay", stage, "--from-batch 0") + "  # from the batch that is wrong",
                 code="DatabaseOnly",
             )
