@@ -9,6 +9,7 @@ Until 2 nothing has changed; an undo brings the old one back byte for byte, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from surestart.facts.checkpoint.cut import CannotCut, read_cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.failpoints import reach
-from surestart.journal.journal import TABLE, read_journals
+from surestart.journal.journal import TABLE, Journal, read_journals
 from surestart.journal.passing import Passing, append_passing
-from surestart.remedies.plan.chain import Link
 from surestart.remedies.plan.cut_checkpoint import (
     forget_cut,
     is_placed,
@@ -42,7 +42,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
     scratch = scratch_folder(here, link.query, run.digest)
     query_id, batch, former = _what(step)
-    _pass_on(run, link, former, query_id)
+    _pass_on(run, former, query_id)
     if not is_placing(scratch) and not is_placed(scratch, here):
         _write(run, step, scratch)
         # Placed already, where it died before the journal knew.
@@ -89,10 +89,15 @@ def _what(step: Step) -> tuple[str, int, str]:
     return str(step.arguments["query_id"]), int(step.arguments["batch"]), str(step.arguments["former"])
 
 
-def _pass_on(run: Running, link: Link, former: str, query_id: str) -> None:
+def _pass_on(run: Running, former: str, query_id: str) -> None:
     """What the stream was noted to pass over, it passes over under its new id as well."""
-    for journal in read_journals(run.environment, run.spark):
-        for passing in journal.passed:
-            if passing.stream == former:
-                found = Passing(passing.digest, passing.step, query_id)
-                append_passing(run.spark, run.environment.table(TABLE), found)
+    for passing in inherited(read_journals(run.environment, run.spark), former, query_id):
+        append_passing(run.spark, run.environment.table(TABLE), passing)
+
+
+def inherited(journals: Iterable[Journal], former: str, query_id: str) -> Iterator[Passing]:
+    for journal in journals:
+        known = {(one.step, one.stream) for one in journal.passed}
+        for one in journal.passed:
+            if one.stream == former and (one.step, query_id) not in known:
+                yield Passing(one.digest, one.step, query_id)
