@@ -200,7 +200,7 @@ class Lab:
         return self.made[name]
 
     def copy(self, kind: Kind, provider: str, name: str) -> Place:
-        place = Place(self.folder / f"{kind.name}-{provider}-{name}")
+        place = Place(self.folder / f"{kind.name}-{provider}-{name}-{uuid.uuid4().hex[:4]}")
         shutil.copytree(self.base(kind, provider).root, place.root)
         return place
 
