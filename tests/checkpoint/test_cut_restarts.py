@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from surestart.facts.delta import read_rows
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
 from tests.checkpoint.rewind_lab import (
     COUNTS,
     DEDUP,
@@ -19,10 +23,6 @@ from tests.checkpoint.rewind_lab import (
     rewind,
     rows_of,
 )
-
-from surestart.facts.delta import read_rows
-from surestart.spark.session import applied
-from surestart.spark.settings import EVERYWHERE, pairs
 
 # The first batch, one inside, one of a compacted list of files, the one before the last.
 BATCHES = (0, 5, 7, LAST - 1)

@@ -49,11 +49,10 @@ def declared(lab: Lab, place: Place, tmp_path: Path) -> tuple[StreamEnvironment,
     return environment_of_streams(project), stage_of_stream(stream)
 
 
-def verdict(spark: Any, environment: StreamEnvironment, stage: Any) -> tuple[Verdict, list[str]]:
+def verdict(spark: Any, environment: StreamEnvironment, stage: Any) -> Verdict:
     commands = Commands(stage.name, environment.name)
     runs = read_history_or_tell(environment, spark, commands)
-    found = judge_stage(environment, stage, runs, commands, session=spark)
-    return found.verdict, [one.code for one in found.findings]
+    return judge_stage(environment, stage, runs, commands, session=spark).verdict
 
 
 @pytest.mark.long(instead="checkpoint/test_cut.py::test_what_is_written_is_what_was_shown")
@@ -71,15 +70,15 @@ def test_a_declared_stream_goes_back_goes_on_and_is_undone(
         apply_to_stages(spark, environment, [stage], plan, confirm=plan.target)
         assert query_id_of(place) != former
         assert read_checkpoint(str(place.checkpoint)).latest_planned == 6
-        assert verdict(spark, environment, stage) == (Verdict.SAFE, [])
+        assert verdict(spark, environment, stage) is Verdict.SAFE
         lab.run(DEDUP, place)
         assert rows_of(DEDUP, place) == DEDUP.expected
-        assert verdict(spark, environment, stage) == (Verdict.SAFE, [])
+        assert verdict(spark, environment, stage) is Verdict.SAFE
 
         undo_of_stages(spark, environment, [stage], plan, confirm=plan.target)
         assert read_manifest(place.checkpoint) == before
         assert rows_of(DEDUP, place) == rows
-        assert verdict(spark, environment, stage)[0] is Verdict.SAFE
+        assert verdict(spark, environment, stage) is Verdict.SAFE
         lab.run(DEDUP, place)
         assert rows_of(DEDUP, place) == rows
 
@@ -95,7 +94,7 @@ def test_state_that_is_damaged_at_the_newest_batch_goes_back_to_the_newest_that_
             plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids"))
         for path in place.checkpoint.glob("state/0/0/1[12].*"):
             path.unlink()
-        assert verdict(spark, environment, stage)[0] is Verdict.UNSAFE
+        assert verdict(spark, environment, stage) is Verdict.UNSAFE
         plan = plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids"))
         apply_to_stages(spark, environment, [stage], plan, confirm=plan.target)
         assert read_checkpoint(str(place.checkpoint)).latest_planned == 9
