@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -53,12 +54,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--minutes", type=float, default=0, help="begin no test that would end later than that")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     if not 0 <= config.option.slice <= SLICES:
         raise pytest.UsageError(f"--slice {config.option.slice} is not one of 1 to {SLICES}")
     config.stash[BEGUN] = time.time()
     if config.option.progress and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Progress())
+        screen = config.get_terminal_writer()
+        write = partial(screen.write, flush=True)
+        config.pluginmanager.register(Progress(write, screen.hasmarkup, config.stash[BEGUN]))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable
-from typing import TextIO
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from tests.order.costs import cost_of
 
 EVERY_SECONDS_IN_A_LOG = 30
+# From the beginning of the line, which is cleared.
+OVER = "\r\x1b[K"
 
 
 def span(seconds: float) -> str:
@@ -19,11 +19,12 @@ def span(seconds: float) -> str:
 
 
 class Progress:
-    """Takes the place of pytest's dots. What fails is named when it fails."""
+    """Takes the place of pytest's dots. What fails is named when it fails.
+    write: to pytest's own screen, because whatever else is written during a run is captured."""
 
-    def __init__(self, screen: TextIO = sys.stderr, now: float | None = None) -> None:
-        self.screen, self.begun = screen, time.time() if now is None else now
-        self.said = self.begun
+    def __init__(self, write: Callable[[str], object], terminal: bool, now: float) -> None:
+        self.write, self.terminal = write, terminal
+        self.begun = self.said = now
         self.costs: dict[str, float] = {}
         self.done, self.failed = set[str](), 0
 
@@ -44,14 +45,12 @@ class Progress:
         return f"{share:4.0%}  {len(self.done):,} of {len(self.costs):,} tests{broken}  {span(since)}{left}"
 
     def show(self, now: float, end: bool = False) -> None:
-        terminal = self.screen.isatty()
-        if not end and now - self.said < (0.5 if terminal else EVERY_SECONDS_IN_A_LOG):
+        if not end and now - self.said < (0.5 if self.terminal else EVERY_SECONDS_IN_A_LOG):
             return
         self.said = now
-        self.screen.write(f"\r\x1b[K{self.line(now)}" if terminal else f"{self.line(now)}\n")
-        if terminal and end:
-            self.screen.write("\n")
-        self.screen.flush()
+        self.write(f"{OVER}{self.line(now)}" if self.terminal else f"{self.line(now)}\n")
+        if self.terminal and end:
+            self.write("\n")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
@@ -63,13 +62,13 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        if report.when == "call" and report.passed:
-            return "passed", "", ""
+        if report.skipped or (report.when == "call" and report.passed):
+            return report.outcome, "", ""
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.screen.write(f"\nFAILED {report.nodeid}\n")
+            self.write(f"{OVER if self.terminal else ''}FAILED {report.nodeid}\n")
         if report.failed or report.when == "teardown":
             self.count(report.nodeid, report.failed)
         self.show(time.time())

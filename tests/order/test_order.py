@@ -111,7 +111,7 @@ def test_a_test_that_nobody_has_measured_costs_little_unless_it_is_chaos() -> No
 
 def test_the_line_says_how_far_it_is_by_what_tests_cost() -> None:
     screen = StringIO()
-    progress = Progress(screen, now=1000.0)
+    progress = Progress(screen.write, terminal=False, now=1000.0)
     long = max(read_costs(), key=lambda name: read_costs()[name])
     progress.expect([long, *(f"tests/new.py::test_{number}" for number in range(10))])
     progress.count("tests/new.py::test_0", failed=False)
