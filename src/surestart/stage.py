@@ -72,7 +72,8 @@ class Stage:
     source, sink: where it reads from and writes to.
     transform: from the rows of the source to those of the sink; pure.
     output_mode: as Spark has it.
-    state: the names of its stateful operators, so that another state than the stored one is noticed.
+    state: the names of its stateful operators, so that another state than the stored one is noticed; with their columns
+        (`dedupe: key(k string, g int)`) those are compared as well.
     confs: Spark settings of this query, as pairs."""
 
     name: str

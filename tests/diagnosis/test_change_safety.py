@@ -10,7 +10,8 @@ import pytest
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
-from surestart.verdict.change_safety import ChangeClass, classify_changes, find_changes
+from surestart.verdict.change import ChangeClass
+from surestart.verdict.change_safety import classify_changes, find_changes
 from surestart.words.finding import Severity
 from surestart.words.next_commands import Commands
 from tests.diagnosis.stage_values import APPEND, FILES, MERGE, stage, write_checkpoint

@@ -9,42 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import may_be_called
 from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.verdict.change import Change, ChangeClass, line_number
+from surestart.verdict.state_change import same_state, state_changes
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-
-
-class ChangeClass(StrEnum):
-    ALLOWED = "allowed"
-    UNDEFINED = "undefined"
-    CANNOT_TELL = "cannot tell"
-    UNSAFE = "unsafe"
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference.
-
-    ignored: Spark lets the start happen and does not heed the new value.
-    of_sources: the checkpoint's own findings name it too, where they see it.
-    leaves_out: a sink gets no more of the query's rows."""
-
-    what: str
-    before: str
-    after: str
-    kind: ChangeClass
-    rule: str
-    ignored: bool = False
-    of_sources: bool = False
-    leaves_out: bool = False
-
 
 _RATES = ("maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
 _STARTS = ("startingoffsets", "startingoffsetsbytimestamp", "startingversion", "startingtimestamp", "endingoffsets")
@@ -72,7 +46,7 @@ def classify_changes(
     changes = [
         *left_out,
         *_against_checkpoint(declaration, checkpoint),
-        *_state(declaration, checkpoint),
+        *state_changes(declaration, checkpoint, spark),
         *_confs(declaration, checkpoint, spark),
         *_spark_version(checkpoint, spark),
     ]
@@ -139,27 +113,13 @@ def _are_read(topics: Sequence[str], declared: str) -> bool:
         return True
 
 
-def _state(declaration: StageDeclaration, checkpoint: Checkpoint) -> Iterator[Change]:
-    operators = checkpoint.state.operators
-    rule = "Adding, removing or changing a stateful operation is not allowed."
-    # Not declared is not none: a stage that says nothing of its state is held to nothing. Spark itself compares the
-    # operators since 4.0 (STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA).
-    if not declaration.state:
-        return
-    if not operators and checkpoint.latest_committed is not None:
-        yield Change("stateful operations", "none", ", ".join(declaration.state), ChangeClass.UNSAFE, rule)
-    elif len(declaration.state) != len(operators):
-        before = f"{len(operators)} operators"
-        yield Change("stateful operations", before, ", ".join(declaration.state), ChangeClass.UNSAFE, rule)
-
-
 def _confs(declaration: StageDeclaration, checkpoint: Checkpoint, spark: str) -> Iterator[Change]:
     wanted = dict(declaration.confs)
     stateless = not checkpoint.state.operators and not declaration.state
     for key, pinned in checkpoint.confs.items():
         if key not in wanted or wanted[key] == pinned:
             continue
-        if key == _SHUFFLE and stateless and _number(spark) >= (4, 1):
+        if key == _SHUFFLE and stateless and line_number(spark) >= (4, 1):
             rule = "Since 4.1 only the number of state partitions is pinned; the guide still lists it as fixed."
             yield Change(key, pinned, wanted[key], ChangeClass.ALLOWED, rule)
         else:
@@ -170,19 +130,19 @@ def _confs(declaration: StageDeclaration, checkpoint: Checkpoint, spark: str) ->
 def _spark_version(checkpoint: Checkpoint, spark: str) -> Iterator[Change]:
     writer = checkpoint.spark_version
     formats = checkpoint.formats
-    if _number(spark) < (4, 2) and (formats["offsets"] or 1) > 1:
+    if line_number(spark) < (4, 2) and (formats["offsets"] or 1) > 1:
         rule = "Offsets of version 2 are read by Spark 4.2 and later only."
         yield Change("Spark version", f"offsets v{formats['offsets']}", spark, ChangeClass.UNSAFE, rule)
-    elif _number(spark) < (4, 2) and (formats["commits"] or 1) > 2:
+    elif line_number(spark) < (4, 2) and (formats["commits"] or 1) > 2:
         rule = "Commits of version 3 are read by Spark 4.2 and later only."
         yield Change("Spark version", f"commits v{formats['commits']}", spark, ChangeClass.UNSAFE, rule)
     if not writer:
         return
     oldest, newest = writer.split("-")[0], writer.split("-")[-1]
-    if _number(spark) > _number(newest):
+    if line_number(spark) > line_number(newest):
         rule = "Newer lines read the checkpoints of older ones; state formats and pinned settings stay as they were."
         yield Change("Spark version", writer, spark, ChangeClass.ALLOWED, rule)
-    elif _number(spark) < _number(oldest):
+    elif line_number(spark) < line_number(oldest):
         rule = "Going back is not promised: settings and state of a newer line may not be understood."
         yield Change("Spark version", writer, spark, ChangeClass.UNDEFINED, rule)
 
@@ -197,10 +157,13 @@ def _against_registered(declaration: StageDeclaration, registered: Mapping[str, 
         kind = ChangeClass.UNSAFE if declaration.state else ChangeClass.UNDEFINED
         yield Change("output mode", before.output_mode, declaration.output_mode, kind, rule)
     if before.state and not declaration.state:
-        rule = "It was declared at the last run. Left out of the declaration or out of the query: nothing says which."
+        rule = (
+            "It was declared at the last run. Left out of the declaration or out of the query: nothing says which. "
+            "Taken out of the query, its state is lost, and the rows that it would have held back come."
+        )
         yield Change("declared state", ", ".join(before.state), "not declared", ChangeClass.CANNOT_TELL, rule)
     # What was not declared before has its counterpart in the checkpoint, and is held against that.
-    elif before.state and before.state != declaration.state:
+    elif before.state and not same_state(before.state, declaration.state):
         rule = "Adding, removing or changing a stateful operation is not allowed."
         yield Change(
             "declared state",
@@ -341,7 +304,7 @@ def _finding(change: Change, commands: Commands) -> Finding:
             "CHANGE_UNCLEAR",
             Severity.CANNOT_TELL,
             evidence,
-            f"{change.rule} Taken out of the query, its state is lost, and the rows that it would have held back come.",
+            change.rule,
             commands.doctor(),
             "accept it before the query was compared with the one that ran last.",
         )
@@ -372,8 +335,3 @@ def _finding(change: Change, commands: Commands) -> Finding:
         commands.doctor(),
         "take it for allowed because the query starts.",
     )
-
-
-def _number(version: str) -> tuple[int, int]:
-    major, _, minor = version.partition(".")
-    return (int(major), int(minor.partition(".")[0] or 0)) if major.isdigit() else (0, 0)

@@ -32,7 +32,8 @@ from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, NAMES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
 from surestart.verdict.ask_topic import read_topics
-from surestart.verdict.change_safety import Change, classify_changes, find_added, find_changes
+from surestart.verdict.change import Change
+from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection
 from surestart.verdict.next_start import start_on

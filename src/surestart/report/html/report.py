@@ -12,7 +12,7 @@ from surestart.verdict.inspection import Inspection
 
 if TYPE_CHECKING:
     from surestart.facts.evidence.sink_evidence import SinkEvidence
-    from surestart.verdict.change_safety import Change
+    from surestart.verdict.change import Change
 
 NOT_ASKED = "The source was not asked, so what is still unread is not known."
 
