@@ -26,7 +26,7 @@ class Progress:
         self.write, self.terminal = write, terminal
         self.begun = self.said = now
         self.costs: dict[str, float] = {}
-        self.done, self.failed = set[str](), 0
+        self.done, self.failed, self.over = set[str](), 0, False
 
     def expect(self, tests: Iterable[str]) -> None:
         self.costs = {test: cost_of(test) for test in tests}
@@ -62,7 +62,8 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        if report.skipped or (report.when == "call" and report.passed):
+        # Its summary has a word for each.
+        if not self.over and (report.skipped or (report.when == "call" and report.passed)):
             return report.outcome, "", ""
         return None
 
@@ -73,6 +74,8 @@ class Progress:
             self.count(report.nodeid, report.failed)
         self.show(time.time())
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
+        self.over = True
         if self.costs:
             self.show(time.time(), end=True)
