@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"rows of each store (default {ROWS}, {ROWS_OF_SEVERAL} where several are shown); 0 shows all",
     )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="no rows: reads every state file to its end, and says which versions are whole in every partition",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/state.md)")
 
 
@@ -60,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if isinstance(storage, BoundedStorage):
         storage.budget = ReadBudget(bytes=BYTES)
     try:
+        if args.check:
+            return _check(args, storage, checkpoint)
         stores = _chosen(args, storage, checkpoint)
     except Lacking as error:
         raise _not_there(args, checkpoint, error) from error
@@ -76,6 +83,26 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_FINE
     sys.stdout.flush()
     raise _not_read(args, checkpoint, failed) from failed.failure
+
+
+def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> int:
+    """Exit code 1 where a file is damaged, 4 where one is of a form that is not read here."""
+    from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE
+    from surestart.facts.state.check_files import check_files
+    from surestart.facts.state.read_rows import choose_operators
+    from surestart.report.text.state import checked_lines
+
+    found = [(one, check_files(storage, one)) for one in choose_operators(checkpoint, args.operator)]
+    if args.json:
+        from surestart.report.json.state import checked_object
+
+        said = json.dumps(checked_object(checkpoint, found), indent=1)
+    else:
+        said = "\n".join(checked_lines(checkpoint, found))
+    sys.stdout.write(f"{said}\n")
+    if any(checked.damaged for _, checked in found):
+        return EXIT_FINDINGS
+    return EXIT_CANNOT_TELL if any(checked.unknown for _, checked in found) else EXIT_FINE
 
 
 def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> list[ShownRows]:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_types import Struct, type_text
 from surestart.facts.checkpoint.watermark import watermark_ms
+from surestart.facts.state.check_files import CheckedStores
 from surestart.facts.state.read_rows import StateRow
 from surestart.facts.state.shown import ShownRows
 from surestart.report.state_values import json_struct
@@ -76,3 +78,22 @@ def _row(row: StateRow, store: ShownRows) -> dict[str, Any]:
 def _end(store: ShownRows) -> dict[str, Any]:
     failure = None if store.failure is None else str(store.failure)
     return {"shown": store.shown, "more": store.more, "notes": store.notes, "not_read": failure}
+
+
+def checked_object(checkpoint: Checkpoint, found: Sequence[tuple[StateOperator, CheckedStores]]) -> dict[str, Any]:
+    """Of `--check`: which versions are whole, and what is damaged."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "location": checkpoint.location,
+        "operators": [
+            {
+                "operator": operator.id,
+                "operator_name": operator.name,
+                "files": checked.files,
+                "stores": [{"store": store.store, "whole_versions": list(store.loadable)} for store in checked.stores],
+                "damaged": [{"path": path, "why": why} for path, why in checked.damaged],
+                "unknown": [{"path": path, "why": why} for path, why in checked.unknown],
+            }
+            for operator, checked in found
+        ],
+    }

@@ -9,11 +9,14 @@ from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_summary import StoreSummary, ranges_text, summarise
 from surestart.facts.checkpoint.watermark import watermark_ms
+from surestart.facts.state.check_files import CheckedStores
 from surestart.facts.state.shown import ShownRows
 from surestart.report.state_values import text_of
 from surestart.words.inert import inert
 from surestart.words.size_text import size_text
 from surestart.words.time_text import span_text, time_text
+
+FAULTS_SHOWN = 40
 
 
 def write_text(write: Callable[[str], object], checkpoint: Checkpoint, stores: Sequence[ShownRows]) -> None:
@@ -79,6 +82,19 @@ def versions_text(store: StoreSummary) -> str:
     batches = ranges_text(tuple(version - 1 for version in store.loadable))
     snapshot = "no snapshot" if store.snapshot is None else f"newest snapshot {store.snapshot}"
     return f"versions {ranges_text(store.loadable)} are there, left by batches {batches}; {snapshot}"
+
+
+def checked_lines(checkpoint: Checkpoint, found: Sequence[tuple[StateOperator, CheckedStores]]) -> Iterator[str]:
+    yield f"checkpoint    {inert(checkpoint.location, 300)}"
+    for operator, checked in found:
+        yield ""
+        yield inert(f"operator {operator.id}, {operator.name or 'of no name'}: {checked.files:,} state files read", 200)
+        for store in checked.stores:
+            yield f"  {inert(store.store, 100)}: {versions_text(store)}"
+        for path, why in (*checked.damaged, *checked.unknown)[:FAULTS_SHOWN]:
+            yield f"  {inert(path, 200)}: {inert(why, 300)}"
+        if (left := len(checked.damaged) + len(checked.unknown) - FAULTS_SHOWN) > 0:
+            yield f"  and {left:,} more files: --json lists them"
 
 
 def _head(checkpoint: Checkpoint, stores: Sequence[ShownRows]) -> Iterator[str]:

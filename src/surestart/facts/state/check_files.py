@@ -1,0 +1,108 @@
+"""Every file that a version is made of, read to its end: which versions are whole in every partition.
+
+A `.zip` names its files with their sizes, `.name.crc` is Hadoop's checksum on a local disk, and `name.crc` is Spark's
+own (4.1 and newer), of which the size is compared. Deltas, snapshots and changelogs are unpacked, block by block.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from surestart.facts.checkpoint.log_file import FormatError, crc_disagrees
+from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
+from surestart.facts.checkpoint.state_folder import _STATE_FILE, StateOperator
+from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
+from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
+from surestart.facts.checkpoint.torn import UnknownForm
+from surestart.facts.state.compressed import unpacked
+from surestart.facts.state.records import read_changelog, read_records
+from surestart.facts.storage.storage import FILE, FOLDER, Storage
+
+# Read at once, to hold it against its checksum; a larger file is unpacked piece by piece, and its blocks are checked.
+CRC_BYTES = 64 << 20
+
+
+@dataclass
+class CheckedStores:
+    """stores: as `summarise` says them, without the versions that a damaged file takes away. damaged: path and why;
+    unknown: files of a form that is not read here."""
+
+    stores: tuple[StoreSummary, ...] = ()
+    damaged: list[tuple[str, str]] = field(default_factory=list)
+    unknown: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+
+
+def check_files(storage: Storage, operator: StateOperator) -> CheckedStores:
+    checked = CheckedStores()
+    whole = {}
+    for (partition, store), versions in operator.stores.items():
+        folder = f"state/{operator.id}/{partition}" + ("" if store == DEFAULT_STORE else f"/{store}")
+        broken, lost = dict(versions.broken), set()
+        for name, why in _damaged(storage, folder, checked):
+            checked.damaged.append((f"{folder}/{name}", why))
+            match = _STATE_FILE.fullmatch(name)
+            if match and match[3] in ("snapshot", "zip"):
+                broken[int(match[1])] = why
+            elif match:
+                lost.add(int(match[1]))
+        whole[partition, store] = replace(versions, broken=broken, steps=versions.steps - lost)
+    checked.stores = summarise(replace(operator, stores=whole))
+    return checked
+
+
+def _damaged(storage: Storage, folder: str, checked: CheckedStores) -> Iterator[tuple[str, str]]:
+    listed = list(storage.list_folder(folder))
+    sizes = {entry.name: entry.size or 0 for entry in listed if entry.kind == FILE}
+    below: dict[str, int] = {}
+    for entry in listed:
+        if entry.kind == FOLDER and entry.name in FOLDERS:
+            inner = storage.list_folder(f"{folder}/{entry.name}")
+            below |= {f"{entry.name}/{one.name}": one.size or 0 for one in inner if one.kind == FILE}
+    for name in sorted(sizes):
+        if not _STATE_FILE.fullmatch(name):
+            continue
+        checked.files += 1
+        try:
+            why = _why_damaged(storage, f"{folder}/{name}", name, sizes, below)
+        except UnknownForm as error:
+            checked.unknown.append((f"{folder}/{name}", str(error)))
+            continue
+        except (FormatError, OSError) as error:
+            why = str(error)
+        if why:
+            yield name, why
+
+
+def _why_damaged(storage: Storage, path: str, name: str, sizes: Mapping[str, int], below: Mapping[str, int]) -> str:
+    size = sizes[name]
+    if size == 0:
+        return "it has 0 bytes"
+    if why := _by_checksum(storage, path, name, sizes):
+        return why
+    if name.endswith(".zip"):
+        if size > SNAPSHOT_LIMIT:
+            return f"it has {size:,} bytes, and Spark's have some kB"
+        return lacks(read_notes(storage, storage.read_file(path, size + 1), path).files, below)
+    read = read_changelog if name.endswith(".changelog") else read_records
+    with storage.open_file(path) as file:
+        for _ in read(unpacked(file)):
+            continue
+    return ""
+
+
+def _by_checksum(storage: Storage, path: str, name: str, sizes: Mapping[str, int]) -> str:
+    size = sizes[name]
+    if f"{name}.crc" in sizes:
+        try:
+            noted = json.loads(storage.read_file(f"{path}.crc", 1 << 16))["mainFileSize"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return "its checksum file is damaged itself"
+        if noted != size:
+            return f"it has {size} bytes, and its checksum was made for {str(noted)[:20]}"
+    if storage.checks_crc and f".{name}.crc" in sizes and size <= CRC_BYTES:
+        folder, _, _ = path.rpartition("/")
+        return crc_disagrees(storage.read_file(path, size + 1), storage.read_file(f"{folder}/.{name}.crc", 1 << 20))
+    return ""
