@@ -171,6 +171,13 @@ def flipped(path: Path) -> None:
     path.write_bytes(data)
 
 
+def flipped_in_a_row(path: Path) -> None:
+    """RocksDB opens it, and its walk ends there as it does behind the last row."""
+    data = bytearray(path.read_bytes())
+    data[20] ^= 0xFF
+    path.write_bytes(data)
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-60])
 
@@ -191,6 +198,7 @@ def renamed_inside(path: Path) -> None:
         ("within-rocks", "state/0/0/SSTs/*.sst", cut, "bytes of"),
         ("within-rocks", "state/0/0/SSTs/*.sst", Path.unlink, "is not there"),
         ("within-rocks", "state/0/0/SSTs/*.sst", flipped, "RocksDB says of its files"),
+        ("within-rocks", "state/0/0/SSTs/*.sst", flipped_in_a_row, "RocksDB says of its files"),
         ("within-rocks", "state/0/0/5.zip", renamed_inside, "names a file '../../0"),
         ("aggregate-rockslog", "state/0/0/5.changelog", cut, "5.changelog is torn"),
         ("aggregate-rockslog", "state/0/0/5.changelog", Path.unlink, "5.zip or 5.changelog, which version 5 is made"),

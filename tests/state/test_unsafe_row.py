@@ -111,6 +111,16 @@ def test_a_row_that_names_one_piece_again_and_again_is_torn() -> None:
         RowDecoder(schema).decode(row)
 
 
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_a_value_beyond_its_row_is_torn_and_not_cut(kind: str) -> None:
+    schema = struct_of([Atom(kind, kind)])
+    whole = spark_row.row(("abcdefgh" if kind == "string" else b"abcdefgh",), schema)
+    longer = whole[:8] + (9).to_bytes(4, "little") + whole[12:]
+
+    with pytest.raises(Torn, match="9 bytes lies at byte 16 of 24"):
+        RowDecoder(schema).decode(longer)
+
+
 def test_times_beyond_the_calendar_stay_numbers() -> None:
     schema = struct_of([Atom("timestamp", "timestamp"), Atom("date", "date")])
     row = bytes(8) + (2**62).to_bytes(8, "little") + (2**31 - 1).to_bytes(8, "little")
