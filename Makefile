@@ -72,6 +72,7 @@ chaos-today: setup ## the slice of today
 
 calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
 	@$(BIN)/python benchmarks/calibrate.py
+	@$(BIN)/python -m pytest -q -m calibrate tests/state
 
 matrix: setup ## streams of plain Spark, healthy and damaged: what was said of each against what its start did (long)
 	@$(BIN)/python -m benchmarks.matrix $(ARGS)
