@@ -338,7 +338,7 @@ def test_every_finding_of_sinks_sources_and_changes_has_its_section_and_a_test_t
     written = "".join((source / f"{name}.py").read_text() for name in MODULES)
     codes = set(re.findall(r'"((?:SINK|SOURCE|CHANGE)_[A-Z_]+)"', written))
     sections = set(re.findall(r"^### ([A-Z_]+)$", (here.parents[1] / "docs" / "findings.md").read_text(), re.M))
-    tests = "".join(path.read_text() for path in here.glob("test_*.py"))
+    tests = "".join(path.read_text() for room in (here, here.parent / "fleet") for path in room.glob("test_*.py"))
 
     assert len(codes) > 40
     assert codes - sections == set()

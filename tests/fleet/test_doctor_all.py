@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import main
+from surestart.verdict.inspection import inspect_checkpoint
+from surestart.words.finding import Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, TABLE_ID, compact, delta, kafka, make_checkpoint
 from tests.deltalog.handmade import create, info, txn, write_commit
 
@@ -142,3 +144,20 @@ def test_a_pattern_of_topics_and_brokers_that_nobody_names_are_not_asked_and_no_
         )
         assert main(["doctor", "--streams", str(tmp_path / "surestart.toml")]) == 4, source
         assert "SOURCE_NOT_READ" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        ("jdbc+ledger=db.batches:db.table", "SINK_LEDGER_DECLARED"),
+        ("jdbc+keys=id:db.table", "SINK_REPLAY_MERGED"),
+        ("memory:rows", "MEMORY_SINK_NOT_RESUMED"),
+        ("jdbc:db.table", "SINK_REPLAY_UNRECOGNISABLE"),
+    ],
+)
+def test_a_batch_in_flight_over_what_keeps_no_record(tmp_path: Path, sink: str, expected: str) -> None:
+    make_checkpoint(tmp_path, committed=range(4))
+    found = inspect_checkpoint(str(tmp_path), sinks=(sink,))
+    assert expected in [one.code for one in found.findings]
+    harmless = expected in ("SINK_LEDGER_DECLARED", "SINK_REPLAY_MERGED")
+    assert found.verdict is (Verdict.ATTENTION if harmless else Verdict.CANNOT_TELL)

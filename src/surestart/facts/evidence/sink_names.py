@@ -42,7 +42,6 @@ _SCHEMES = (
     "gs",
     "adl",
     "hdfs",
-    "memory",
     "viewfs",
 )
 _IN_SQL = re.compile(rf"(?i)(delta|iceberg|{'|'.join(FILE_SINKS)})\.`([^`]+)`")
