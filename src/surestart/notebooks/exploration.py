@@ -47,7 +47,7 @@ class Exploration:
 def explore(pipeline: Pipeline, settings: Mapping[str, str], spark: SparkSession | None = None) -> Exploration:
     """Reads what `settings` name: path and sink, or environment and stage. spark: asked where files cannot be read."""
     if settings.get("path"):
-        return _explore_path(settings["path"], settings.get("sink", ""))
+        return _explore_path(settings["path"], settings.get("sink", ""), spark)
     return _explore_stages(pipeline, settings, spark)
 
 
@@ -98,10 +98,10 @@ def _shown(text: str) -> str:
     return inert(text, 400)
 
 
-def _explore_path(path: str, sink: str) -> Exploration:
+def _explore_path(path: str, sink: str, spark: SparkSession | None) -> Exploration:
     from surestart.report.html.page import render
 
-    inspection = inspect_checkpoint(path, sinks=(sink,) if sink else ())
+    inspection = inspect_checkpoint(path, sinks=(sink,) if sink else (), session=spark)
     name = inspection.checkpoint.location.rstrip("/").rpartition("/")[2] or path
     return Exploration(render(inspection, name=name), {name: inspection})
 

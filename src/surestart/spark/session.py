@@ -117,13 +117,8 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
 
 
 def session_at_hand() -> SparkSession | None:
-    """The session that is there already: of this process, of Databricks, or of the server that SPARK_REMOTE names.
-    None where there is none: a question starts no Spark."""
-    if "pyspark" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        if (active := SparkSession.getActiveSession()) is not None:
-            return active
+    """The session that is there already: of Databricks, or of the server that SPARK_REMOTE names. None where there is
+    none: a question starts no Spark, and a local one knows no catalog but its own."""
     return session() if runs_on_databricks() or os.environ.get("SPARK_REMOTE") else None
 
 

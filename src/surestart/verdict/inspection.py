@@ -21,6 +21,8 @@ from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verd
 from surestart.words.next_commands import THE_TABLE, Commands, ForeignCommands
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from surestart.facts.evidence.sink_evidence import SinkEvidence
     from surestart.verdict.acceptance import SinkAcceptance
 
@@ -52,9 +54,11 @@ def inspect_checkpoint(
     storage: Storage | None = None,
     now: int | None = None,
     commands: Commands | None = None,
+    session: SparkSession | None = None,
 ) -> Inspection:
     """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell".
-    commands: for a stage that surestart runs; without them the stream is somebody else's."""
+    commands: for a stage that surestart runs; without them the stream is somebody else's. session: what is asked about
+    a table that is known by name alone."""
     line = read_line(spark).name
     checkpoint = read_checkpoint(location, storage)
     stage = stage_of(checkpoint)
@@ -67,7 +71,7 @@ def inspect_checkpoint(
     evidence: Mapping[str, SinkEvidence] = {}
     if named:
         answers, evidence = _ask_sinks(
-            checkpoint, stage, named, now if now is not None else int(time.time() * 1000), commands
+            checkpoint, stage, named, now if now is not None else int(time.time() * 1000), commands, session
         )
         findings = _settled(findings, answers, start, checkpoint)
         for answer in answers:
@@ -122,7 +126,12 @@ def _settled(
 
 
 def _ask_sinks(
-    checkpoint: Checkpoint, stage: str, names: tuple[str, ...], now: int, commands: Commands
+    checkpoint: Checkpoint,
+    stage: str,
+    names: tuple[str, ...],
+    now: int,
+    commands: Commands,
+    session: SparkSession | None,
 ) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
     # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.facts.evidence.read_sinks import read_sinks
@@ -134,7 +143,7 @@ def _ask_sinks(
     first = checkpoint.latest_planned is None
     next_batch = next_batch_of(checkpoint)
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
-    given = {**read_named_sinks(declared), **read_topics(declared, next_batch, given)}
+    given = {**read_named_sinks(declared, session), **read_topics(declared, next_batch, given)}
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(

@@ -56,17 +56,17 @@ def read_sinks_by_session(spark: SparkSession, sinks: Iterable[SinkDeclaration])
     return {sink.target: _sink(spark, sink) for sink in sinks if sink.kind.startswith(("delta", "foreach-batch"))}
 
 
-def read_named_sinks(sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
-    """What the session at hand, where there is one, can tell of Delta tables that are known by name alone, by target.
+def read_named_sinks(sinks: Iterable[SinkDeclaration], session: SparkSession | None = None) -> dict[str, SinkEvidence]:
+    """What the session, or the one at hand where there is one, can tell of Delta tables that are known by name alone.
     One that does not answer, or knows no table of that name, is no sign that there is none: it may have another catalog
     than the query, or less rights."""
     named = [sink for sink in sinks if sink.kind.startswith(("delta", "foreach-batch")) and not sink.path]
     if not named:
         return {}
     try:
-        spark = session_at_hand()
+        spark = session or session_at_hand()
         told = {} if spark is None else read_sinks_by_session(spark, named)
-        unknown = sink_unreadable("the session that is at hand knows no table of that name", HISTORY)
+        unknown = sink_unreadable("the session that was asked knows no table of that name", HISTORY)
         return {target: held if held.exists else unknown for target, held in told.items()}
     except Exception as error:  # noqa: BLE001 - a session fails in the ways of every platform that has one
         why = f"the session that could tell does not answer: {first_line(error)}"
