@@ -68,3 +68,28 @@ def test_a_stage_goes_back_to_its_first_batch_and_every_row_is_there_once(
     land_more(stood)
     run_stages(spark, stood)
     assert_exact(stood)
+
+
+@pytest.mark.chaos
+def test_a_stage_below_goes_back_with_it_and_passes_over_the_restore(spark: Any, stood: Environment) -> None:
+    """It has batches that read nothing of what is taken back; the stage itself is then rewound once more."""
+    land_more(stood)
+    run_stages(spark, stood)
+    before = contents(spark, stood)
+    plan = rewind(spark, stood, "raw-ingest", 2)
+    assert {step.id for step in plan.steps} >= {"rewind:raw-ingest", "rewind:deserialize", "rewind:merge-gold"}
+    apply(spark, stood, plan)
+    assert_safe(spark, stood)
+    land_more(stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+    assert_safe(spark, stood)
+    again = rewind(spark, stood, "raw-ingest", 1)
+    apply(spark, stood, again)
+    assert_safe(spark, stood)
+    undo(spark, stood, again)
+    undo(spark, stood, plan)
+    assert contents(spark, stood) == before
+    assert_safe(spark, stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
