@@ -145,6 +145,10 @@ class Environment:
     def query_name(self, stage: str) -> str:
         return f"{self.pipeline}-{stage}"
 
+    def root_beside(self, query: str) -> str:
+        """The folder in which the query's checkpoint is put aside: on the storage that it lies on."""
+        return self.checkpoint_root.rstrip("/")
+
     def with_checkpoint(self, stage: str, place: str) -> Environment:
         """The same, with that stage's checkpoint at another place, to be looked at there."""
         same = {one.name: getattr(self, one.name) for one in fields(Environment)}

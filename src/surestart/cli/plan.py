@@ -29,6 +29,8 @@ remedies:
   resume    what the next start runs again, and why that is safe; nothing is done
   rewind    back to a batch or a time: the table, the positions and the state as they
             were then, and on from there
+  restart   a declared stream begins anew from a batch: its checkpoint goes aside, and
+            the plan says with which options, and which rows come twice
   replay    process again from a batch, a time or positions; or rebuild a checkpoint
             that is gone from what the output holds
   backfill  fill a hole (the one that `surestart verify` found, or a named range)

@@ -46,6 +46,10 @@ class StreamEnvironment(Environment):
     def checkpoint(self, stage: str) -> str:
         return dict(self.checkpoints)[stage]
 
+    def root_beside(self, query: str) -> str:
+        """Where the history is kept may be a driver's own disk, which goes with it."""
+        return self.checkpoint(query).rstrip("/").rpartition("/")[0] or "/"
+
     def with_checkpoint(self, stage: str, place: str) -> Environment:
         return replace(self, checkpoints=tuple({**dict(self.checkpoints), stage: place}.items()))
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
 # Of a stream that is only declared: which rows are in it nobody has said.
 DECLARED = "declared"
+_OF_DECLARED = ("resume", "rewind", "restart", "retire")
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,14 @@ class Chain:
         return tuple(link for link in self.links if link.name in reached)
 
 
-def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: str) -> None:
-    """Raises where a remedy would have to know what a declared stream's rows are, or to start it."""
+def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: str, emptied: bool = False) -> None:
+    """Raises where a remedy would have to know what a declared stream's rows are, or to start it. emptied: its tables
+    would be emptied."""
     for link in chain.below(name):
-        if remedy not in ("resume", "rewind") and any(one.role == DECLARED for one in link.outputs):
-            raise _not_ours(environment, link, remedy)
+        if not link.stage.ours and (remedy not in _OF_DECLARED or emptied):
+            raise _not_ours(environment, link, f"{remedy} --clear-tables" if emptied else remedy)
+        if remedy == "rewind" and isinstance(link.stage.sink, DeclaredSink):
+            _refuse_unrecorded(environment, link.name, link.stage.sink)
 
 
 def _not_ours(environment: Environment, link: Link, remedy: str) -> UsageError:
@@ -155,9 +159,13 @@ def _input(environment: Environment, stage: Stage) -> Table | None:
     return environment.table(said.path or said.target) if said is not None and said.kind == "delta" else None
 
 
-def _declared_outputs(environment: Environment, stage: str, sink: DeclaredSink) -> list[Output]:
-    """The Delta tables that it writes under its query id; a remedy that needs to know of others refuses them."""
-    found = []
+def _declared_outputs(environment: Environment, sink: DeclaredSink) -> list[Output]:
+    """The Delta tables that it writes; a remedy that needs to know of others refuses them."""
+    tables = [one for one in sink.said if one.kind.startswith("delta")]
+    return [Output(environment.table(one.path or one.target), DECLARED, one.keys) for one in tables]
+
+
+def _refuse_unrecorded(environment: Environment, stage: str, sink: DeclaredSink) -> None:
     for one in sink.said:
         if not one.kind.startswith("delta") or one.identity not in ("query-id", "unknown"):
             raise Refused(
@@ -169,8 +177,6 @@ def _declared_outputs(environment: Environment, stage: str, sink: DeclaredSink) 
                 do_not="delete the checkpoint instead: what the sink holds would be written again.",
                 code="SinkWithoutRemedy",
             )
-        found.append(Output(environment.table(one.path or one.target), DECLARED, one.keys))
-    return found
 
 
 def _what_it_writes(
@@ -181,7 +187,7 @@ def _what_it_writes(
     own_sinks: list[OwnSink] = []
     for part in parts_of(stage.sink):
         if isinstance(part, DeclaredSink):
-            outputs += _declared_outputs(environment, stage.name, part)
+            outputs += _declared_outputs(environment, part)
         elif isinstance(part, WritesTables):
             outputs += part.outputs(environment)
         elif isinstance(part, WritesDatabases):

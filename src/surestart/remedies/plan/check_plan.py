@@ -15,7 +15,7 @@ from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.plan import Plan, Step
 
 # Of these the stages below follow of themselves: they are run, not changed.
-_ALONE = ("backfill", "retire")
+_ALONE = ("backfill", "retire", "restart")
 
 
 def check_names(plan: Plan, chain: Chain, environment: Environment, verb: str = "apply") -> None:

@@ -21,7 +21,7 @@ RETIRED = "_retired"
 def retired_folder(environment: Environment, query: str, digest: str, which: str = "") -> Path:
     """Where the checkpoint that this remedy put aside lies. which: "undone" for the one that an undo put aside."""
     name = digest[:16] + (f"-{which}" if which else "")
-    return local_folder(environment.checkpoint_root.rstrip("/")) / RETIRED / query / name
+    return local_folder(environment.root_beside(query)) / RETIRED / query / name
 
 
 def move_verified(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 
 SCHEMA_VERSION = 1
-REMEDIES = ("resume", "rewind", "replay", "backfill", "reset", "retire")
+REMEDIES = ("resume", "rewind", "restart", "replay", "backfill", "reset", "retire")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,9 @@ _CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_a
 
 def environment_facts(environment: Environment) -> dict[str, str]:
     """Names and places; what was typed to name the pipeline stands in the plan's own settings."""
-    return {key: str(value) for key, value in asdict(environment).items() if key != "typed"}
+    facts = {one.name: str(getattr(environment, one.name)) for one in fields(Environment)}
+    # Nor which other streams the same file declares: one more is no other place.
+    return {name: value for name, value in facts.items() if name != "typed"}
 
 
 def environment_of(facts: Mapping[str, str]) -> Environment:

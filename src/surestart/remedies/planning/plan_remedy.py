@@ -15,6 +15,7 @@ from surestart.remedies.planning.plan_backfill import Between, plan_backfill, re
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import From, plan_replay, read_positions, read_time
 from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.plan_rewind import plan_rewind
@@ -44,7 +45,7 @@ def plan_remedy(
     settings, pipeline: how the stages were made, for whoever applies it.
     place: what a printed command needs beside the environment."""
     name = wanted.stage.removeprefix(f"{environment.pipeline}-")
-    refuse_declared(environment, chain, name, wanted.remedy)
+    refuse_declared(environment, chain, name, wanted.remedy, emptied=wanted.clear_tables)
     for link in chain.below(name):
         refuse_half_way(environment, link.query, spark, place)
         if isinstance(link.stage.source, KafkaSource):
@@ -91,6 +92,8 @@ def _plan(
             output=wanted.from_output,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
+    if wanted.remedy == "restart":
+        return plan_restart(spark, environment, chain, name, wanted.from_batch, request)
     if wanted.remedy == "rewind":
         to = To(wanted.to_batch, read_time(wanted.to_time) if wanted.to_time else None)
         return plan_rewind(spark, environment, chain, name, to, request)

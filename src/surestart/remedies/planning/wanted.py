@@ -10,7 +10,7 @@ from surestart.typed import word
 _BELONGS = {
     "to_batch": ("rewind",),
     "to_time": ("rewind",),
-    "from_batch": ("replay",),
+    "from_batch": ("replay", "restart"),
     "from_time": ("replay",),
     "from_positions": ("replay",),
     "from_output": ("replay",),
@@ -21,7 +21,7 @@ _BELONGS = {
     "accept_loss": ("rewind", "replay", "reset"),
     "keep_lost": ("replay", "reset"),
     "no_run": ("rewind", "replay", "backfill", "reset"),
-    "jobs": ("rewind", "replay", "reset", "retire"),
+    "jobs": ("rewind", "restart", "replay", "reset", "retire"),
     "beside": ("reset",),
 }
 _BEGINS = ("to_batch", "to_time", "from_batch", "from_time", "from_positions", "from_output")
@@ -29,10 +29,11 @@ _BEGINS = ("to_batch", "to_time", "from_batch", "from_time", "from_positions", "
 
 @dataclass(frozen=True)
 class Wanted:
-    """remedy: resume, rewind, replay, backfill, reset or retire.
+    """remedy: resume, rewind, restart, replay, backfill, reset or retire.
     stage: its name, without that of the pipeline.
     to_batch, to_time: the batch to which a rewind goes back, or when it was the newest one; at most one of them.
     from_batch, from_time, from_positions, from_output: where a replay begins; at most one of them.
+    from_batch: also of a restart; without it, the batch that comes next.
     range: what a backfill fills, each as SOURCE:PARTITION:FIRST-LAST; none: the gaps that are found by counting.
     arrived_from, arrived_before: only rows that arrived in that time, for a backfill.
     clear_tables: a retirement empties the stage's tables too.
