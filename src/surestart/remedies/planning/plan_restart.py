@@ -41,7 +41,7 @@ def plan_restart(
         raise UsageError(
             f"{stage} is a stage that surestart runs",
             meaning="It can be set back with its tables, and started again by the plan itself. Nothing was planned.",
-            next=plan_command(environment, "replay", stage, f"--from-batch {from_batch or 0}"),
+            next=plan_command(environment, "replay", stage, "--from-batch 0"),
         )
     facts = read_link(link, spark)
     storage = bounded(LocalStorage(str(local_folder(link.checkpoint))))
@@ -109,11 +109,17 @@ def _check_batch(environment: Environment, stage: str, checkpoint: Checkpoint, w
     if batch in known or batch == 0:
         return batch
     oldest = checkpoint.offsets_folder.ids[0] + 1 if checkpoint.offsets_folder.ids else 0
-    raise Refused(
-        f"where batch {batch} of {stage} began is not in its checkpoint: that tells it of batches {oldest} to "
-        f"{checkpoint.latest_planned + 1}",
+    told = f"that tells it of batches {oldest} to {checkpoint.latest_planned + 1}"
+    what = f"where batch {batch} of {stage} began is not in its checkpoint: {told}"
+    raise _not_known(environment, stage, what, min(max(batch, oldest), next_batch))
+
+
+def _not_known(environment: Environment, stage: str, what: str, batch: int) -> Refused:
+    """batch: the nearest one that is."""
+    return Refused(
+        what,
         meaning="Spark removes older entries, and a batch after the next has no begin yet. Nothing was planned.",
-        next=plan_command(environment, "restart", stage, f"--from-batch {min(max(batch, oldest), next_batch)}"),
+        next=plan_command(environment, "restart", stage, f"--from-batch {batch}"),
         code="BatchNotPossible",
     )
 
