@@ -229,11 +229,12 @@ def _gone_and_foreign(lake: Lake) -> None:
         if number % 2:
             lake.commit(table, info("WRITE"), txn("nightly", 7))
     # Ids that are nearly those of a checkpoint, and texts that only speak of one.
-    for number in range(4):
+    for number in range(5):
         table = lake.table(f"tables/nearly-{number}")
         _, query_id = lake.checkpoint(f"chk/nearly-{number}", 3, source="kafka")
         other = query_id[:-1] + ("0" if query_id[-1] != "0" else "1")
-        lake.commit(table, info("WRITE"), txn((other, query_id[:-1], f"{query_id}0", query_id[1:])[number], 3))
+        near = (other, query_id[:-1], f"{query_id}0", query_id[1:], f"0{query_id}")[number]
+        lake.commit(table, info("WRITE"), txn(near, 3))
         lake.commit(table, info("WRITE", userMetadata=f"copied from {query_id}", engineInfo=query_id))
         if number == 0:
             lake.gone[table] = {other}
