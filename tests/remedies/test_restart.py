@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from surestart.cli.main import main
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
-from surestart.remedies.plan.chain import read_chain
+from surestart.journal.journal import BEGUN, DONE, UNDOING, Entry, Journal
+from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.check_plan import check_names, check_touched
 from surestart.remedies.plan.plan import Plan
+from surestart.remedies.plan.running import Running
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.request import Request
-from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+from surestart.remedies.steps import retire
+from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import parse_project_text
 from tests.deltalog.handmade import add, create, info, txn, write_commit
 from tests.diagnosis.stage_values import QUERY_ID, write_checkpoint
+from tests.remedies.move import write_entries
 
 
 def plan_of(folder: Path, sink: str, offsets: list[str], from_batch: int | None = None, source: str = "") -> Plan:
     """Of a stream whose batch N ended at offsets[N]."""
+    environment, chain = declared(folder, sink, offsets, source)
+    return plan_restart(None, environment, chain, "orders", from_batch, Request({}))  # type: ignore[arg-type]
+
+
+def declared(folder: Path, sink: str, offsets: list[str], source: str = "") -> tuple[StreamEnvironment, Chain]:
     checkpoint = folder / "chk" / "orders"
     if not checkpoint.exists():
         write_checkpoint(checkpoint, planned=len(offsets) - 1, committed=len(offsets) - 1)
@@ -33,8 +40,7 @@ def plan_of(folder: Path, sink: str, offsets: list[str], from_batch: int | None 
     said = f"[stream.orders]\ncheckpoint = '{checkpoint}'\n{source}\n{sink}\n[stream.other]\ncheckpoint = '/o'\n"
     project = parse_project_text(folder / "surestart.toml", said + "sink = { kafka = 'x' }")
     environment = environment_of_streams(project)
-    chain = read_chain(environment, pipeline_of_streams(project.streams).build_stages({}))
-    return plan_restart(None, environment, chain, "orders", from_batch, Request({}))  # type: ignore[arg-type]
+    return environment, read_chain(environment, pipeline_of_streams(project.streams).build_stages({}))
 
 
 def kafka(offset: int) -> str:
@@ -148,45 +154,27 @@ def test_an_older_entry_that_is_gone_is_refused_with_the_oldest_one(tmp_path: Pa
     assert "--from-batch 3" in raised.value.next
 
 
-def test_a_stream_begins_anew_as_planned_and_an_undo_puts_its_checkpoint_back(
-    spark: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    classic_only: None,
-) -> None:
-    """The option that is printed, pasted; as many rows twice as the plan has said."""
-    source, table, checkpoint = (tmp_path / name for name in ("in", "out", "chk/copy"))
-    for number in range(4):
-        spark.range(10 * number, 10 * number + 10).coalesce(1).write.format("delta").mode("append").save(str(source))
-    run(spark, source, table, checkpoint, maxFilesPerTrigger="1", startingVersion="0")
-    monkeypatch.chdir(tmp_path)
-    assert main(["adopt", "--checkpoints", str(tmp_path), "-o", "surestart.toml"]) in (0, 1)
-    text = (tmp_path / "surestart.toml").read_text()
-    assert f'source = {{ delta = "{source}" }}' in text
-    assert f'sink = {{ delta = "{table}" }}' in text
-    before = read_manifest(checkpoint)
+def test_its_checkpoint_is_put_beside_its_place_and_comes_back_byte_for_byte(tmp_path: Path) -> None:
+    environment, chain = declared(tmp_path, "", [kafka(n) for n in range(5)])
+    plan = plan_restart(None, environment, chain, "orders", 3, Request({}))  # type: ignore[arg-type]
+    checkpoint = tmp_path / "chk" / "orders"
+    before, step = read_manifest(checkpoint), plan.steps[0]
+    first = Entry(plan.digest, 0, BEGUN, remedy="restart", stage="orders", queries=plan.queries)
+    write_entries(environment, [first])
+    run = Running(None, environment, chain, plan, Journal((first,)), print)  # type: ignore[arg-type]
 
-    assert main(["plan", "restart", "copy", "--from-batch", "2", "-o", "plan.json", "--jobs", "none"]) == 0
-    said = capsys.readouterr().out
-    (version,) = re.findall(r'option\("startingVersion", "(\d+)"\)', said)
-    (twice,) = re.findall(r"(\d+) rows come twice", said)
-    assert main(["apply", "plan.json", "--confirm", "local/streams-copy"]) == 0
-    assert not (checkpoint / "metadata").exists()
-    run(spark, source, table, checkpoint, startingVersion=version)
-    rows = spark.read.format("delta").load(str(table)).count()
-    digest = re.findall(r"digest ([0-9a-f]{12})", capsys.readouterr().out)[0]
-
-    assert (rows, twice) == (60, "20")
-    assert main(["undo", digest, "--confirm", "local/streams-copy"]) == 0
-    assert read_manifest(checkpoint) == before
-    assert main(["plan", "retire", "copy", "-o", "plan.json", "--jobs", "none"]) == 0
-    assert main(["apply", "plan.json", "--confirm", "local/streams-copy"]) == 0
+    assert plan.queries == ("orders",)
+    check_names(plan, chain, environment)
+    check_touched(plan, chain, environment)
+    retire.apply_step(run, step)
+    aside = tmp_path / "chk" / "_retired" / "orders" / plan.digest[:16]
     assert not checkpoint.exists()
+    assert read_manifest(aside) == before
 
-
-def run(spark: Any, source: Path, table: Path, checkpoint: Path, **options: str) -> None:
-    stream = spark.readStream.format("delta").options(**options).load(str(source))
-    writer = stream.writeStream.format("delta").option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start(str(table))
-    query.awaitTermination()
+    # What the new stream has made since is kept as well.
+    write_checkpoint(checkpoint, planned=0, committed=0, query_id="0" * 8)
+    entries = [first, Entry(plan.digest, 1, DONE, step=step.id), Entry(plan.digest, 2, UNDOING)]
+    write_entries(environment, entries)
+    retire.undo_step(Running(None, environment, chain, plan, Journal(tuple(entries)), print), step)  # type: ignore[arg-type]
+    assert read_manifest(checkpoint) == before
+    assert (tmp_path / "chk" / "_retired" / "orders" / f"{plan.digest[:16]}-undone").is_dir()
