@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from surestart.cli.main import main
 from surestart.streams.adopt.add import add_to_file
 from surestart.streams.adopt.adopt import Adoption, adopt
-from surestart.streams.adopt.notes import NO_CHECKPOINT, NOT_CARRIED, NOT_READ, TWO_CHECKPOINTS
+from surestart.streams.adopt.notes import ANOTHER_ID, NO_CHECKPOINT, NOT_CARRIED, NOT_READ, TWO_CHECKPOINTS
 from surestart.streams.project_file import read_project_file
 from tests.streams.lake import Lake, make_lake
 
@@ -72,6 +72,8 @@ def test_what_is_not_whole_is_named(lake: Lake, adoption: Adoption) -> None:
     not_carried = {note.places[0] for note in adoption.notes if note.kind == NOT_CARRIED}
 
     assert gone == set(lake.gone)
+    # Many streams of one name, each with a checkpoint of its own.
+    assert not [note for note in adoption.notes if note.kind == ANOTHER_ID]
     assert len(two) == 16
     assert [note.places[0] for note in unread] == [str(lake.root / "decoys" / name) for name in ("nowhere", "out")]
     assert all("leads out of the root" in note.says for note in unread)
@@ -165,6 +167,18 @@ def test_a_known_stream_whose_sink_shows_by_now_is_told(tmp_path: Path, called: 
     assert path.read_bytes() == before
     assert f"one has no sink, and writes {root}/t/one" in called.out
     assert chk in called.out
+
+
+def test_a_folder_whose_name_has_written_under_another_id_is_named(tmp_path: Path) -> None:
+    lake = small_lake(tmp_path / "root")
+    table, former = lake.table("t/one"), lake.query_id()
+    lake.batch(table, former, 3, "noted")
+    lake.checkpoint("chk/q", 0, source="kafka")
+    found = adopt([str(lake.root)])
+
+    assert [note.places[1] for note in found.notes if note.kind == ANOTHER_ID] == [table]
+    assert found.adopted[0].joined.sinks == ()
+    assert "under another id" in found.adopted[0].told
 
 
 @pytest.mark.parametrize("text", ["not toml", "stream = 3", "[stream.a]\nsink = {}", "\ufeff[stream.a]"])

@@ -192,7 +192,7 @@ def _hints(checkpoint: FoundCheckpoint, evidence: Evidence) -> Iterable[str]:
         table.location
         for table in evidence.tables
         for writer in table.writers.values()
-        if writer.query == name and writer.query_id != checkpoint.query_id
+        if writer.query == name and writer.query_id not in evidence.checkpoints
     }
     yield from (f"{place} was written by a query of the name {name}, under another id" for place in sorted(marked))
 
@@ -208,7 +208,9 @@ def _notes_of_checkpoints(joined: Sequence[Joined], evidence: Evidence) -> Itera
         name = checkpoint.location.rstrip("/").rpartition("/")[2]
         for table in evidence.tables:
             own = table.of_query(checkpoint.query_id) if checkpoint.query_id else ()
-            former = [w for w in table.writers.values() if w.query == name and w.query_id != checkpoint.query_id]
+            # One whose own checkpoint is here is another stream of the same name.
+            alike = [writer for writer in table.writers.values() if writer.query == name]
+            former = [writer for writer in alike if writer.query_id not in evidence.checkpoints]
             if former and not own:
                 said = f"the checkpoint's id is {checkpoint.query_id or 'lost'}, its name wrote as {former[0].app_id}"
                 yield Note(ANOTHER_ID, (checkpoint.location, table.location), said)
