@@ -12,6 +12,7 @@ import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.ledger import LedgerEntry, LedgerKey, find_entry
+from surestart.sinks.delta.whole_batch import BatchShort
 from surestart.sinks.postgres.batch import BatchWritten, write_batch
 from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
 from tests.postgres.database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
@@ -40,6 +41,20 @@ def test_a_batch_that_is_there_and_is_not_being_replayed_is_refused_and_not_skip
         write(replace(append(database, 0), doctor=asked), readings(7))
 
     assert refused.value.next == asked
+
+    assert database.rows("SELECT * FROM events") == _multiset(readings(0))
+
+
+def test_a_batch_of_which_fewer_rows_came_than_were_counted_is_not_there_at_all(database: Database) -> None:
+    database.execute(EVENTS)
+    for rows in (readings(0)[:900], []):
+        with pytest.raises(BatchShort, match=f"has 1000 rows, and {len(rows)} of them came to public.events"):
+            write(replace(append(database, 0), counted=1000), rows)
+        assert not database.rows("SELECT * FROM events")
+        assert not database.rows(LEDGER)
+        assert not database.staging_tables()
+
+    write(replace(append(database, 0), counted=1000), readings(0))
 
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
 

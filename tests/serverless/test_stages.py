@@ -12,7 +12,9 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.facts.delta import read_history
 from surestart.runs.runner import BatchProgress, StageRun, run_stage
+from surestart.runs.running_query import processing_time
 from surestart.runs.stage_failures import StageFailed
+from surestart.verdict.explain import explain
 from surestart.words.finding import Acceptance
 from tests.foundation.rows import account, land, run_all
 from tests.serverless import twin
@@ -125,3 +127,15 @@ def test_each_report_has_the_rows_of_its_batch(spark: Any, environment: Environm
     run: StageRun = run_stage(spark, environment, build_stages(ONE_BY_ONE)[0], on_progress=seen.append)
     assert [(one.batch, one.rows) for one in seen] == [(0, 20), (1, 20), (2, 20)]
     assert run.rows == 60
+
+
+def test_a_trigger_without_end_is_said_before_the_first_batch(spark: Any, environment: Environment) -> None:
+    land(environment, 20)
+    raw = build_stages({})[0]
+    with pytest.raises(StageFailed) as refused:
+        run_stage(spark, environment, raw, trigger=processing_time("10 seconds"))
+    assert refused.value.code == twin.NOT_WITHOUT_END
+    assert explain(refused.value.code).known
+    assert outcome_of(spark, environment, "raw-ingest") == ("failed", 0)
+    assert not list(Path(environment.checkpoint("raw-ingest")).glob("offsets/*"))
+    assert run_stage(spark, environment, raw).rows == 20

@@ -10,6 +10,7 @@ from surestart.errors import Refused, SurestartError
 from surestart.history.describe_run import named
 from surestart.stage import BatchContext
 from surestart.typed import surestart
+from surestart.verdict.explain import explain
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     if missing is not None:
         return missing
     first = next((line for line in text.splitlines() if line.strip()), "no message")
-    name = condition.group(1) if condition else type(failure).__name__
+    name = condition.group(1) if condition else _known_by_its_words(text) or type(failure).__name__
     return StageFailed(
         f"stage {context.stage!r} stopped: {first.strip()[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
@@ -103,3 +104,12 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
         do_not="delete the checkpoint, whatever the message above says.",
         code=name,
     )
+
+
+def _known_by_its_words(text: str) -> str:
+    """The name under which the cause is explained; Spark 3.5 gives fewer errors a name of their own. "" where only
+    what carries it is known."""
+    # Below its first frame of Java a text names classes and plans, which are nobody's fault.
+    message = text.partition("\n\tat ")[0]
+    names = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
+    return next((name for name in names if name.isupper()), "")

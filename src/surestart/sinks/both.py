@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.failpoints import reach
+from surestart.sinks.delta.whole_batch import refuse_empty_looks
+from surestart.spark.session import keeps_rows
 from surestart.stage import BatchContext, Sink
 
 if TYPE_CHECKING:
@@ -51,18 +53,41 @@ class Both:
         return writer.foreachBatch(self.batch_writer(context)).start()
 
     def batch_writer(self, context: BatchContext) -> Callable[[DataFrame, int], None]:
-        return _BothBatch(self.first.batch_writer(context), self.second.batch_writer(context))
+        return _BothBatch(context, self.first.batch_writer(context), self.second.batch_writer(context))
 
     def declare(self, environment: Environment) -> tuple[SinkDeclaration, ...]:
         return (*self.first.declare(environment), *self.second.declare(environment))
 
 
+@runtime_checkable
+class CountedWriter(Protocol):
+    """A writer that can be told how many rows a batch has, and writes none of it where another number came."""
+
+    def write_counted(self, batch_df: DataFrame, batch_id: int, counted: int) -> None: ...
+
+
 @dataclass(frozen=True)
 class _BothBatch:
+    context: BatchContext
     first: Callable[[DataFrame, int], None]
     second: Callable[[DataFrame, int], None]
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        self.first(batch_df, batch_id)
+        # Where no rows are kept the batch is computed for each sink; counted first, it is known if one is given others.
+        counted = None if keeps_rows(batch_df.sparkSession) else batch_df.count()
+        self._write(self.first, batch_df, batch_id, counted)
         reach("both.between")
-        self.second(batch_df, batch_id)
+        self._write(self.second, batch_df, batch_id, counted)
+
+    def _write(
+        self, part: Callable[[DataFrame, int], None], batch_df: DataFrame, batch_id: int, counted: int | None
+    ) -> None:
+        if counted is None:
+            part(batch_df, batch_id)
+            return
+        if batch_id in (self.context.replayed_batch, self.context.first_new_batch):
+            refuse_empty_looks(self.context, batch_df, batch_id, counted, "its sinks")
+        if isinstance(part, CountedWriter):
+            part.write_counted(batch_df, batch_id, counted)
+        else:
+            part(batch_df, batch_id)

@@ -36,6 +36,7 @@ from surestart.facts.postgres.target import check_columns, check_upsert, find_ta
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import reach
+from surestart.sinks.delta.whole_batch import BatchShort
 from surestart.sinks.postgres.copy import Loaded, Staging
 from surestart.sinks.postgres.move import append_rows, keep_reported_rows, refuse_misfit, upsert_rows
 from surestart.sinks.postgres.staging import create_staging, drop_leftovers, staging_name
@@ -52,7 +53,7 @@ Load = Callable[[Staging], tuple[Loaded, ...]]
 @dataclass(frozen=True)
 class BatchWrite:
     """What to write and for whom. `replayed` is true only for the batch that was in flight when the run started.
-    doctor: the command that looks into a refusal."""
+    doctor: the command that looks into a refusal. counted: its rows, where each look computes it anew; else None."""
 
     url: Secret
     target: str
@@ -69,6 +70,7 @@ class BatchWrite:
     stage: str = ""
     checkpoint: str = ""
     doctor: str = "surestart status"
+    counted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,9 @@ class _Attempt:
         # Exclusive at once: tasks that Spark gave up on may still be copying, and the table is dropped below.
         execute(f"LOCK TABLE {staging.sql} IN ACCESS EXCLUSIVE MODE")
         rows = keep_reported_rows(self.connection, staging, loaded)
+        counted = self.write.counted
+        if counted is not None and rows != counted:
+            raise BatchShort(self.write.query, self.write.batch_id, rows, counted, self.target.label)
         reach("postgres.before_ledger")
         try:
             self._insert_entry(rows)

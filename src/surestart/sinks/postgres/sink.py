@@ -144,7 +144,12 @@ class PostgresBatch:
         self.write(batch_df, batch_id)
         reach("postgres.before_spark_commit")
 
-    def write(self, batch_df: DataFrame, batch_id: int) -> BatchWritten:
+    def write_counted(self, batch_df: DataFrame, batch_id: int, counted: int) -> None:
+        """As the call. Raises, with none of the batch written, where another number of rows came."""
+        self.write(batch_df, batch_id, counted)
+        reach("postgres.before_spark_commit")
+
+    def write(self, batch_df: DataFrame, batch_id: int, counted: int | None = None) -> BatchWritten:
         sink, context, spark = self.sink, self.context, batch_df.sparkSession
         query_id = read_identity(context, spark)
         plan = BatchWrite(
@@ -163,6 +168,7 @@ class PostgresBatch:
             stage=context.stage,
             checkpoint=context.checkpoint,
             doctor=self.doctor,
+            counted=counted,
         )
 
         def load(staging: Staging) -> tuple[Loaded, ...]:
