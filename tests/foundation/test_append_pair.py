@@ -15,12 +15,16 @@ from surestart.spark.delta_table import create_table, read_table
 COLUMNS = "k STRING NOT NULL, n INT, day DATE"
 
 
-@pytest.fixture(params=["by path", "by name"])
+NUMBERED = "id BIGINT GENERATED ALWAYS AS IDENTITY, offset BIGINT"
+
+
+@pytest.fixture(params=["by path", "by name", "by path, numbered", "by name, numbered"])
 def table(request: pytest.FixtureRequest, spark: Any, tmp_path: Path) -> Any:
     by_path = Table("pairs", path=str(tmp_path / "pairs"))
-    made = by_path if request.param == "by path" else Table("pairs", qualified="default.pairs_by_name")
-    create_table(spark, made, COLUMNS, ("day",))
-    spark.sql(f"INSERT INTO {made.sql} VALUES ('a', 1, DATE'2026-01-01')").collect()
+    made = by_path if "path" in request.param else Table("pairs", qualified="default.pairs_by_name")
+    more = f", {NUMBERED}" if "numbered" in request.param else ""
+    create_table(spark, made, COLUMNS + more, ("day",))
+    spark.sql(f"INSERT INTO {made.sql} (k, n, day) VALUES ('a', 1, DATE'2026-01-01')").collect()
     yield made
     if made.qualified:
         spark.sql(f"DROP TABLE {made.sql}").collect()

@@ -286,7 +286,7 @@ def _write(world: World, stage: str, query_id: str, number: int, rows: list[Row]
         world.overwrite("gold", merged.values(), query_id, number, query_id)
         yield
     else:
-        # A marker row of nulls that nobody left out would be quarantined.
+        # A marker row that nobody left out would be quarantined.
         world.append("quarantine", [row for row in rows if row[0] is None or not is_good(row)], query_id, number)
         yield
         world.append("good", [row for row in rows if row[0] is not None and is_good(row)], query_id, number, query_id)

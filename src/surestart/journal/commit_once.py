@@ -19,7 +19,7 @@ from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
-from surestart.sinks.delta.transaction import no_rows, save_with_pair
+from surestart.sinks.delta.transaction import nothing, save_with_pair
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
@@ -39,7 +39,7 @@ def append_once(rows: DataFrame, table: Table, digest: str, step: str, restores:
 
 def mark_once(spark: SparkSession, table: Table, digest: str, step: str, restores: int | None = None) -> int:
     """The table has a commit of this step that changes no row; its version."""
-    return append_once(no_rows(spark, table), table, digest, step, restores)
+    return append_once(nothing(spark, table), table, digest, step, restores)
 
 
 def replace_once(rows: DataFrame, table: Table, digest: str, step: str, where: str = ALL_ROWS) -> int:

@@ -71,7 +71,7 @@ def _arrived_since(run: Running, link: Link, before: dict[str, int]) -> DataFram
         name, columns = output.table.name, read_columns(run.spark, output.table)
         if name not in before or columns is None or not set(POSITION) <= columns.keys():
             continue
-        # The marker row of an undo that lies half-way has nothing but nulls.
+        # An undo that a former version left half-way has a marker row of nothing but nulls.
         rows = read_table(run.spark, output.table).where(f"NOT ({' AND '.join(f'`{one}` IS NULL' for one in columns)})")
         told = [one for one in EVIDENCE if len(link.outputs) == 1 and one in columns]
         rows = rows.select(*POSITION, *told)

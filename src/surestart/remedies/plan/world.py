@@ -16,6 +16,7 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import deleted_file_retention, log_retention
+from surestart.facts.delta.own_columns import generated_columns, identity_columns
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.database_facts import as_database_world
 from surestart.remedies.plan.plan import Plan
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 class TableFacts:
     """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
     milliseconds its present version can be restored once it is a former one. append_only: Delta refuses to remove a row
-    of it."""
+    of it. identity: columns that no write may name; of a catalog's table also those that some may. generated: columns
+    that the table computes, as far as they are known."""
 
     table: Table
     table_id: str = ""
@@ -41,6 +43,8 @@ class TableFacts:
     earliest_version: int = 0
     undo_retention: int = 0
     append_only: bool = False
+    identity: tuple[str, ...] = ()
+    generated: tuple[str, ...] = ()
 
     @property
     def exists(self) -> bool:
@@ -85,6 +89,8 @@ def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
         earliest_version=log.earliest_version,
         undo_retention=min(log.log_retention, log.deleted_file_retention),
         append_only=_is_append_only(log.properties),
+        identity=identity_columns(log.schema_text),
+        generated=generated_columns(log.schema_text),
     )
 
 
@@ -114,6 +120,8 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         size=int(detail["sizeInBytes"] or 0),
         undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
         append_only=_is_append_only(properties),
+        # Which column it is, and whether it may be given a value, no session says.
+        identity=("of its own",) if "identityColumns" in (detail.get("tableFeatures") or ()) else (),
     )
 
 
@@ -121,9 +129,20 @@ def _is_append_only(properties: Mapping[str, str]) -> bool:
     return properties.get("delta.appendOnly", "").lower() == "true"
 
 
-def refuse_append_only(facts: Sequence[LinkFacts]) -> None:
-    """Raises where rows of a table could not be removed: found out by its step, the plan would stand half-way."""
-    for table in [table for one in facts for table in one.tables.values() if table.append_only]:
+def refuse_unwritable(facts: Sequence[LinkFacts]) -> None:
+    """Raises where rows of a table could not be removed or written again: found out by its step, the plan would stand
+    half-way."""
+    tables = [table for one in facts for table in one.tables.values()]
+    for table in [table for table in tables if table.identity]:
+        raise Refused(
+            f"{table.table.label} has a column {' and '.join(table.identity)} GENERATED AS IDENTITY",
+            meaning="Delta lets nobody write a row of it again with the number that it has, so the remedy could "
+            "neither clear the table nor put a former reading back. Nothing was planned.",
+            next=spark_sql(f"DESCRIBE EXTENDED {table.table.sql}"),
+            do_not="delete the rows or the checkpoint by hand: number the rows in a table that is made from this one.",
+            code="TableNumbersRows",
+        )
+    for table in [table for table in tables if table.append_only]:
         raise Refused(
             f"{table.table.label} has the property delta.appendOnly = true",
             meaning="Delta lets nobody remove a row of it, so the remedy could not clear it. Nothing was planned.",

@@ -37,7 +37,7 @@ from surestart.remedies.plan.world import (
     as_world,
     read_link,
     read_table_facts,
-    refuse_append_only,
+    refuse_unwritable,
 )
 from surestart.remedies.planning.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
 from surestart.remedies.planning.plan_database import plan_database
@@ -65,7 +65,7 @@ def plan_in_place(
     """Rows that do not stay are removed from the tables as they stand; Delta's time travel keeps them for an undo."""
     links = chain.below(stage)
     facts = [read_link(link, spark) for link in links]
-    refuse_append_only(facts)
+    refuse_unwritable(facts)
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)
@@ -76,6 +76,8 @@ def plan_in_place(
         if name != stage:
             rules[name] = _rule_below(one, facts, rules, spark)
         rules[name], losses[name] = _spare(found, environment, remedy, one.link, rules[name], request)
+        if keeps_rows(rules[name]) and one.link.keyed:
+            _refuse_columns_of_others(spark, environment, one)
     loss = together(list(losses.values()))
     check_loss(loss, request, remedy, environment, stage)
     steps, effects = _steps(spark, environment, facts, rules, losses)
@@ -145,6 +147,26 @@ def _refuse_without_positions(spark: SparkSession, environment: Environment, lin
                 meaning="Which of its rows are to be read again cannot be told. Nothing was planned.",
                 next=plan_command(environment, "reset", link.name) + "  # all of it, from the beginning",
                 code="TableWithoutPositions",
+            )
+
+
+def _refuse_columns_of_others(spark: SparkSession, environment: Environment, one: LinkFacts) -> None:
+    """Raises where a former reading could not be written with every column of its table."""
+    link = one.link
+    if link.input is None or read_columns(spark, link.input) is None:
+        return
+    given = link.stage.transform(read_table(spark, link.input)).columns
+    for table in one.tables.values():
+        columns = read_columns(spark, table.table) or {}
+        others = [name for name in columns if name not in given and name not in table.generated]
+        if others:
+            raise Refused(
+                f"{table.table.label} has {len(others)} columns that {link.query} does not write: {', '.join(others)}",
+                meaning="A row that comes back is written whole, and nothing says what it would hold there. Nothing "
+                "was planned.",
+                next=plan_command(environment, "reset", link.name) + "  # every row anew, without values in them",
+                do_not="drop the column: streams that read the table would stop.",
+                code="ColumnsOfOthers",
             )
 
 

@@ -28,7 +28,7 @@ from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.other_writers import name_other_writers
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.plan.same_topic import recorded_topic
-from surestart.remedies.plan.world import LinkFacts, as_identities, read_link, refuse_append_only
+from surestart.remedies.plan.world import LinkFacts, as_identities, read_link, refuse_unwritable
 from surestart.remedies.planning.foretell import check_loss, describe_rebuild, number, undo_until
 from surestart.remedies.planning.plan_database import plan_database_swap
 from surestart.remedies.planning.request import Request
@@ -50,7 +50,7 @@ def plan_reset_beside(
     _refuse_what_cannot(environment, chain, stage, request)
     links = chain.below(stage)
     facts = [read_link(link, spark, with_files=False) for link in links]
-    refuse_append_only(facts)
+    refuse_unwritable(facts)
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)

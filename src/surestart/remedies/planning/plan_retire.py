@@ -13,7 +13,7 @@ from surestart.journal.next_command import plan_command
 from surestart.remedies.plan.chain import Chain
 from surestart.remedies.plan.other_writers import name_other_writers
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_append_only
+from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_unwritable
 from surestart.remedies.planning.foretell import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.plan_database import plan_database
@@ -38,7 +38,7 @@ def plan_retire(
             code="TablesAreRead",
         )
     if clear_tables:
-        refuse_append_only([facts])
+        refuse_unwritable([facts])
     steps, effects = [], []
     for name, table in facts.tables.items():
         action = "remove rows" if clear_tables else "stays as it is"

@@ -26,7 +26,7 @@ from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
 from surestart.remedies.plan.chain import DECLARED, Chain, Link, Output
 from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_append_only
+from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_unwritable
 from surestart.remedies.planning.describe_rewind import describe_back, describe_bounds, describe_loss
 from surestart.remedies.planning.foretell import check_loss, describe_rebuild, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE
@@ -49,7 +49,7 @@ def plan_rewind(
     declared = any(output.role == DECLARED for output in links[0].outputs)
     _refuse_declared_readers(environment, links if declared else links[:1])
     facts = [read_link(link, spark) for link in links]
-    refuse_append_only(facts)
+    refuse_unwritable(facts)
     journals, runs = read_journals(environment, spark), read_runs(environment, spark)
     top = facts[0]
     whole = read_checkpoint(top.link.checkpoint)

@@ -155,14 +155,18 @@ def _put_former_rows_back(run: Running, link: Link, output: Output, gold: DataFr
     same = reduce(and_, [F.col(quoted(key)).eqNullSafe(F.col(quoted(name))) for key, name in names.items()])
     going = removed_rows(gold, kept)
     keys = going.select(*[F.col(quoted(key)).alias(name) for key, name in names.items()])
-    given = as_stored(read_table(run.spark, link.input), output.partition_by)
+    given = as_stored(link.stage.transform(read_table(run.spark, link.input)), output.partition_by)
     staying = given.join(F.broadcast(kept), ["source", "partition"]).where("offset < below")
-    columns = [F.col(quoted(name)).cast(kind).alias(name) for name, kind in gold.dtypes]
+    # What the table computes it computes again.
+    written = {name: kind for name, kind in gold.dtypes if name in given.columns}
+    columns = [F.col(quoted(name)).cast(kind).alias(name) for name, kind in written.items()]
     former = newest_per_key(
         staying.join(large_side(keys), same, "left_semi").select(*columns), output.keys, output.order
     )
-    where = _partitions_of(going.unionByName(former), output.partition_by)
-    return Change(_staying(gold, kept).where(where).unionByName(former), where)
+    where = ALL_ROWS
+    if set(output.partition_by) <= written.keys():
+        where = _partitions_of(going.select(*written).unionByName(former), output.partition_by)
+    return Change(_staying(gold, kept).where(where).select(*written).unionByName(former), where)
 
 
 def _partitions_of(rows: DataFrame, partition_by: tuple[str, ...]) -> str:

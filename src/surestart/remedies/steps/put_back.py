@@ -6,14 +6,15 @@ from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
 from surestart.facts.delta.remedy_note import MARKER, UNDO
 from surestart.failpoints import reach
-from surestart.journal.commit_once import append_once, find_undo, quoted, replace_once
+from surestart.journal.commit_once import append_once, find_undo, replace_once
 from surestart.journal.next_command import plan_command
 from surestart.remedies.plan.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.plan.former_version import deleted_files
 from surestart.remedies.plan.journaling import refuse_carried_on
+from surestart.remedies.plan.kept import read_at
 from surestart.remedies.plan.plan import Step
 from surestart.remedies.plan.running import Running
-from surestart.sinks.delta.transaction import no_rows
+from surestart.sinks.delta.transaction import no_rows, nothing
 from surestart.spark.delta_table import read_columns
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
@@ -66,13 +67,13 @@ def check_restorable(run: Running, step: Step, table: Table, version: int) -> No
 
 
 def _mark(run: Running, name: str, output: Output, before: int) -> None:
-    """A commit that says which RESTORE follows. Where a stream reads the table it is a row of nulls, which the RESTORE
-    takes away again: a RESTORE of a table that is empty by now would only add files, and the stream would take them
-    for new rows. With a file removed it is a change, and is passed over."""
-    rows = no_rows(run.spark, output.table)
+    """A commit that says which RESTORE follows. Where a stream reads the table it brings a row, which the RESTORE takes
+    away again: a RESTORE of a table that is empty by now would only add files, and the stream would take them for new
+    rows. With a file removed it is a change, and is passed over. The row is one of those that come back: the table's
+    constraints have let it in before, as they would not one of nulls."""
+    rows = nothing(run.spark, output.table)
     if output.role in (EVERY_ROW, GOOD):
-        nulls = [f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in rows.dtypes]
-        rows = run.spark.sql(f"SELECT {', '.join(nulls)}")
+        rows = read_at(run.spark, run.environment, output.table.name, before).limit(1)
     append_once(rows, output.table, run.digest, f"{MARKER}{name}", restores=before)
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameWriter
 
 
+_POSITION = frozenset({"source", "partition", "offset"})
+
+
 def takes_pairs(spark: SparkSession) -> bool:
     """Whether `transaction` is possible in this session."""
     return takes_setting(spark, TXN_APP_ID)
@@ -37,7 +40,7 @@ def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> It
 
 def append_pair(spark: SparkSession, table: Table, app_id: str, version: int, note: str) -> None:
     """The table has a commit of no rows with this pair and note; if it knew the pair, it is as it was."""
-    append_with_pair(no_rows(spark, table), table, app_id, version, note)
+    append_with_pair(nothing(spark, table), table, app_id, version, note)
 
 
 def append_with_pair(rows: DataFrame, table: Table, app_id: str, version: int, note: str) -> None:
@@ -53,6 +56,14 @@ def save_with_pair(writer: DataFrameWriter, table: Table, app_id: str, version: 
         writer.save(table.path)
     else:
         writer.saveAsTable(table.sql)
+
+
+def nothing(spark: SparkSession, table: Table) -> DataFrame:
+    """No rows, for an append. It names as few columns as it may: no write may name one that is GENERATED ALWAYS AS
+    IDENTITY, and a session does not say which that is."""
+    rows = no_rows(spark, table)
+    named = [field.name for field in rows.schema if not field.nullable or field.name in _POSITION]
+    return rows.select(*(rows[name] for name in named)) if named else rows
 
 
 def no_rows(spark: SparkSession, table: Table) -> DataFrame:

@@ -85,6 +85,8 @@ CODES: tuple[Code, ...] = (
     raised("StepUnknown", "refused", "The plan has steps that this version cannot do.", HISTORY),
     raised("SwapNotSeen", "cannot tell", "A table was given its new rows, and its history does not say so.", HISTORY),
     raised("TableAppendOnly", "refused", "The table's own property forbids to remove a row of it.", STATUS),
+    raised("ColumnsOfOthers", "refused", "The table has columns that the stage does not write.", RESET),
+    raised("TableNumbersRows", "refused", "A column that no write may name: no row can be written again.", STATUS),
     raised("TableOutOfReach", "cannot tell", "A table cannot be read from here."),
     raised("TablesAreRead", "refused", "Other streams read the tables that would be emptied.", STATUS),
     raised("TopicReplaced", "refused", "The topic was made again: a remedy cannot keep rows of the former one.", RESET),
