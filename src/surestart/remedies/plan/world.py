@@ -16,7 +16,7 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import deleted_file_retention, log_retention
-from surestart.facts.delta.own_columns import generated_columns, identity_columns
+from surestart.facts.delta.own_columns import generated_columns, identity_columns, may_number_rows
 from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.database_facts import as_database_world
 from surestart.remedies.plan.plan import Plan
@@ -121,7 +121,7 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         undo_retention=min(log_retention(properties), deleted_file_retention(properties)),
         append_only=_is_append_only(properties),
         # Which column it is, and whether it may be given a value, no session says.
-        identity=("of its own",) if "identityColumns" in (detail.get("tableFeatures") or ()) else (),
+        identity=("of its own",) if may_number_rows(detail) else (),
     )
 
 

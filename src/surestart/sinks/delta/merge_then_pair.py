@@ -49,7 +49,7 @@ class Pair:
         version, context = self._read_merge(batch, rows, keys, since), self.context
         merged = {"merged_rows": keys} if version is None else {"merged_rows": keys, "merged": version}
         note = commit_note(context.query, self.query_id, self.batch_id, context.stage, merged=merged)
-        append_pair(spark, self.table, self.query_id, self.batch_id, note)
+        append_pair(spark, self.table, self.query_id, self.batch_id, note, batch.columns)
         asked = self.of_stream and self.batch_id == context.first_new_batch
         # Delta says nothing of a pair that it drops: then the table is ahead of the checkpoint.
         if asked and "" not in read_new_steps(spark, self.table, self.query_id, self.batch_id, since):

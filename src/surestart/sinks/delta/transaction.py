@@ -9,11 +9,13 @@ behind, they make Delta drop the session's next, unrelated write without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
+from surestart.facts.delta import read_delta_log
+from surestart.facts.delta.own_columns import identity_columns, may_number_rows
 from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import only_inside, takes_setting
@@ -38,9 +40,13 @@ def transaction(spark: SparkSession, app_id: str, version: int, note: str) -> It
         yield
 
 
-def append_pair(spark: SparkSession, table: Table, app_id: str, version: int, note: str) -> None:
-    """The table has a commit of no rows with this pair and note; if it knew the pair, it is as it was."""
-    append_with_pair(nothing(spark, table), table, app_id, version, note)
+def append_pair(
+    spark: SparkSession, table: Table, app_id: str, version: int, note: str, columns: Sequence[str] = ()
+) -> None:
+    """The table has a commit of no rows with this pair and note; if it knew the pair, it is as it was. columns: those
+    that a stage writes there, where they are known."""
+    rows = _only(no_rows(spark, table), columns) if columns else nothing(spark, table)
+    append_with_pair(rows, table, app_id, version, note)
 
 
 def append_with_pair(rows: DataFrame, table: Table, app_id: str, version: int, note: str) -> None:
@@ -59,11 +65,20 @@ def save_with_pair(writer: DataFrameWriter, table: Table, app_id: str, version: 
 
 
 def nothing(spark: SparkSession, table: Table) -> DataFrame:
-    """No rows, for an append. It names as few columns as it may: no write may name one that is GENERATED ALWAYS AS
-    IDENTITY, and a session does not say which that is."""
+    """No rows, for an append, without the columns that no write may name (GENERATED ALWAYS AS IDENTITY). Which these
+    are in a catalog's table no session says, so there few are named."""
     rows = no_rows(spark, table)
+    if table.path:
+        return rows.drop(*identity_columns(read_delta_log(table.path).schema_text))
+    if not may_number_rows(spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()):
+        return rows
     named = [field.name for field in rows.schema if not field.nullable or field.name in _POSITION]
-    return rows.select(*(rows[name] for name in named)) if named else rows
+    return _only(rows, named) if named else rows
+
+
+def _only(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    wanted = {name.lower() for name in names}
+    return rows.drop(*(name for name in rows.columns if name.lower() not in wanted))
 
 
 def no_rows(spark: SparkSession, table: Table) -> DataFrame:
