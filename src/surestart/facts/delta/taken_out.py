@@ -21,6 +21,8 @@ _REPLACING = (
 _KNOWN = {*_REPLACING, *WRITING, "RESTORE", "TRUNCATE", "OPTIMIZE", "CREATE TABLE", "SET TBLPROPERTIES"}
 
 
+# Of an overwrite that leaves no row; remedies say the second, and said the first.
+EVERY_ROW = frozenset({"", "true", "1 = 1", "(1 = 1)"})
 _NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
 
 
@@ -71,7 +73,7 @@ def replaces_a_part(commit: Commit) -> bool:
     """replaceWhere, dynamic partitions, REPLACE USING and REPLACE ON leave other rows alone."""
     said = commit.parameters
     return (
-        said.get("predicate", "") not in ("", "true")
+        said.get("predicate", "") not in EVERY_ROW
         or said.get("isDynamicPartitionOverwrite", "") == "true"
         or bool(said.get("replaceUsingCols") or said.get("replaceOnCond"))
     )
