@@ -31,7 +31,7 @@ def test_doctor_plan_apply_verify_undo_and_run(
 
     assert said("doctor")[0] == 0
     assert said("plan", "resume", "merge-gold", *settings)[0] == 0
-    planned = said("plan", "replay", "merge-gold", "--from-batch", "1", "-o", file, *settings)
+    planned = said("plan", "replay", "merge-gold", "--from-batch", "0", "--jobs", "none", "-o", file, *settings)
     assert planned[0] == 0, planned
     assert contents(spark, stood) == before
     refused = said("apply", file)

@@ -50,8 +50,9 @@ class DeltaAppend:
 
     def fill_once(self, hole: Hole) -> None:
         rows, table = hole.missing(), hole.context.environment.table(self.table)
-        columns = read_table(rows.sparkSession, table).columns
-        append_once(rows.select(*columns), table, hole.context, hole.identity, 0)
+        there = read_table(rows.sparkSession, table).columns
+        # A column that the table fills by itself is in no row.
+        append_once(rows[[one for one in rows.columns if one in there]], table, hole.context, hole.identity, 0)
 
 
 @dataclass(frozen=True)
