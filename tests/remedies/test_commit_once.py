@@ -151,7 +151,7 @@ def test_a_note_of_somebody_else_is_none_of_a_remedy(text: str) -> None:
 
 def test_what_others_wrote_is_named_until_a_remedy_has_left_nothing_of_it() -> None:
     others = Commit(1, 0, "WRITE", {"mode": "Append"})
-    whole = {"mode": "Overwrite", "predicate": "1 = 1"}
+    whole = {"mode": "Overwrite", "predicate": "true"}
 
     def after(step: str, rows: str, **parameters: str) -> int:
         note = note_of(DIGEST, step)
