@@ -49,8 +49,6 @@ def test_a_restore_that_another_one_took_back_has_taken_nothing(tmp_path: Path) 
         ({}, Verdict.UNSAFE),
         ({"predicate": "(day = 1)"}, Verdict.SAFE),
         ({"predicate": "true"}, Verdict.UNSAFE),
-        ({"predicate": "`k` IS NULL OR `k` IS NOT NULL"}, Verdict.UNSAFE),
-        ({"predicate": "`k` IS NULL OR `v` IS NOT NULL"}, Verdict.SAFE),
         ({"isDynamicPartitionOverwrite": True}, Verdict.SAFE),
         ({"replaceUsingCols": "(id)"}, Verdict.SAFE),
         ({"replaceOnCond": "t.id = s.id"}, Verdict.SAFE),

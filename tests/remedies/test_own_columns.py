@@ -13,7 +13,7 @@ from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.journal.commit_once import replace_once
 from surestart.remedies.plan.chain import NEWEST, Link, Output
-from surestart.remedies.plan.world import read_table_facts
+from surestart.remedies.plan.world import TableFacts, read_table_facts, refuse_unwritable, replaces_by_name
 from surestart.remedies.planning.plan_replay import From
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.steps import clear
@@ -115,3 +115,13 @@ def test_a_column_that_nobody_could_fill_is_refused_by_the_plan(spark: Any, stoo
         replay(spark, stood, "merge-gold", From(batch=1))
     assert refused.value.code == "ColumnsOfOthers"
     assert reset(spark, stood, "merge-gold").steps
+
+
+def test_where_no_row_can_be_overwritten_by_name_no_plan_is_made() -> None:
+    asked = [("3.5.7", False), ("3.5.0", True), ("4.0.5", False), ("4.2.0", False)]
+    assert [replaces_by_name(version, on_databricks=there) for version, there in asked] == [False, True, True, True]
+    table = TableFacts(Table("t", qualified="c.s.t"), version=3, replaceable=False)
+    facts = type("LinkFacts", (), {"tables": {"t": table}})
+    with pytest.raises(Refused) as refused:
+        refuse_unwritable([facts])  # type: ignore[list-item]
+    assert refused.value.code == "TableNotReplaceable"

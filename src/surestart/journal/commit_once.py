@@ -21,9 +21,8 @@ from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
 from surestart.sinks.delta.transaction import nothing, save_with_pair
 from surestart.spark.delta_table import read_table
-from surestart.spark.session import applied, spark_version
+from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark.spark_lines import find_line, get_line
 from surestart.typed import spark_sql
 
 if TYPE_CHECKING:
@@ -48,15 +47,7 @@ def replace_once(rows: DataFrame, table: Table, digest: str, step: str, where: s
     in one commit of this step; its version. What the table is (id, columns, layout, properties) stays."""
     # Without a condition a catalog's table would be replaced, and not its rows (CREATE OR REPLACE TABLE AS SELECT), and
     # where a cluster's default is "dynamic" partitions without new rows would keep their former ones.
-    if where == ALL_ROWS and not table.path and find_line(spark_version(rows.sparkSession)) == get_line("3.5"):
-        where = _every_row_of(rows)
     return _write_once(rows, table, digest, step, note_of(digest, step), {"replaceWhere": where})
-
-
-def _every_row_of(rows: DataFrame) -> str:
-    """Spark 3.5 takes what is plainly true for a TRUNCATE, which Delta 3.3 refuses of a table that a catalog knows."""
-    column = quoted(next((field.name for field in rows.schema if field.nullable), rows.columns[0]))
-    return f"{column} IS NULL OR {column} IS NOT NULL"
 
 
 def _write_once(rows: DataFrame, table: Table, digest: str, step: str, note: str, replacing: dict[str, str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from surestart.facts.delta import Commit
@@ -22,8 +21,6 @@ _REPLACING = (
 _KNOWN = {*_REPLACING, *WRITING, "RESTORE", "TRUNCATE", "OPTIMIZE", "CREATE TABLE", "SET TBLPROPERTIES"}
 
 
-# Of an overwrite that leaves no row, as remedies say it (journal.commit_once).
-_EVERY_ROW = re.compile(r"|true|`(.+)` IS NULL OR `\1` IS NOT NULL")
 _NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
 
 
@@ -74,15 +71,10 @@ def replaces_a_part(commit: Commit) -> bool:
     """replaceWhere, dynamic partitions, REPLACE USING and REPLACE ON leave other rows alone."""
     said = commit.parameters
     return (
-        not is_every_row(said.get("predicate", ""))
+        said.get("predicate", "") not in ("", "true")
         or said.get("isDynamicPartitionOverwrite", "") == "true"
         or bool(said.get("replaceUsingCols") or said.get("replaceOnCond"))
     )
-
-
-def is_every_row(predicate: str) -> bool:
-    """Whether this condition of an overwrite is true for every row."""
-    return _EVERY_ROW.fullmatch(predicate) is not None
 
 
 def _only_removes(commit: Commit) -> bool:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.remedy_note import RemedyNote, read_remedy_note
-from surestart.facts.delta.taken_out import is_every_row
-from surestart.journal.commit_once import read_newest
+from surestart.journal.commit_once import ALL_ROWS, read_newest
 from surestart.remedies.plan.world import LinkFacts
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _leaves_nothing(commit: Commit, note: RemedyNote) -> bool:
     """Of what was in the table before it. What a clearing keeps of a table it may have written again."""
     if commit.operation == "DELETE":
         return commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
-    whole = commit.parameters.get("mode") == "Overwrite" and is_every_row(commit.parameters.get("predicate", ""))
+    whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", ALL_ROWS)
     return whole and (note.step.startswith("swap:") or bool(commit.metrics and not commit.output_rows))
 
 

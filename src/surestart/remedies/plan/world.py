@@ -21,7 +21,9 @@ from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.database_facts import as_database_world
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.plan.plan_again import plan_again
-from surestart.typed import spark_sql
+from surestart.spark.session import runs_on_databricks, spark_version
+from surestart.spark.spark_lines import find_line, get_line
+from surestart.typed import spark_sql, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +34,7 @@ class TableFacts:
     """version -1: there is no such table. rows None: not every file says how many it has. undo_retention: for how many
     milliseconds its present version can be restored once it is a former one. append_only: Delta refuses to remove a row
     of it. identity: columns that no write may name; of a catalog's table also those that some may. generated: columns
-    that the table computes, as far as they are known."""
+    that the table computes, as far as they are known. replaceable: this session can overwrite rows of it."""
 
     table: Table
     table_id: str = ""
@@ -45,6 +47,7 @@ class TableFacts:
     append_only: bool = False
     identity: tuple[str, ...] = ()
     generated: tuple[str, ...] = ()
+    replaceable: bool = True
 
     @property
     def exists(self) -> bool:
@@ -122,7 +125,14 @@ def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
         append_only=_is_append_only(properties),
         # Which column it is, and whether it may be given a value, no session says.
         identity=("of its own",) if may_number_rows(detail) else (),
+        replaceable=replaces_by_name(spark_version(spark), on_databricks=runs_on_databricks()),
     )
+
+
+def replaces_by_name(version: str, *, on_databricks: bool) -> bool:
+    """Whether a session of this Spark can overwrite rows of a table that it knows by name. Spark 3.5 takes each such
+    write for a TRUNCATE, which Delta 3.3 refuses; seen on that line, and not tried on Databricks' own."""
+    return on_databricks or find_line(version) != get_line("3.5")
 
 
 def _is_append_only(properties: Mapping[str, str]) -> bool:
@@ -141,6 +151,15 @@ def refuse_unwritable(facts: Sequence[LinkFacts]) -> None:
             next=spark_sql(f"DESCRIBE EXTENDED {table.table.sql}"),
             do_not="delete the rows or the checkpoint by hand: number the rows in a table that is made from this one.",
             code="TableNumbersRows",
+        )
+    for table in [table for table in tables if not table.replaceable]:
+        raise Refused(
+            f"{table.table.label} is known by name, and this Spark cannot overwrite rows of such a table",
+            meaning="Spark 3.5 takes it for a TRUNCATE, which Delta refuses, so the remedy would stand half-way. "
+            "Nothing was planned.",
+            next=surestart("plan", "--help", note="on Spark 4.0 or newer, which reads these tables and checkpoints"),
+            do_not="delete the rows or the checkpoint by hand.",
+            code="TableNotReplaceable",
         )
     for table in [table for table in tables if table.append_only]:
         raise Refused(

@@ -86,6 +86,7 @@ CODES: tuple[Code, ...] = (
     raised("SwapNotSeen", "cannot tell", "A table was given its new rows, and its history does not say so.", HISTORY),
     raised("TableAppendOnly", "refused", "The table's own property forbids to remove a row of it.", STATUS),
     raised("ColumnsOfOthers", "refused", "The table has columns that the stage does not write.", RESET),
+    raised("TableNotReplaceable", "refused", "This Spark cannot overwrite rows of a table that it knows by name.", RUN),
     raised("TableNumbersRows", "refused", "A column that no write may name: no row can be written again.", STATUS),
     raised("TableOutOfReach", "cannot tell", "A table cannot be read from here."),
     raised("TablesAreRead", "refused", "Other streams read the tables that would be emptied.", STATUS),
