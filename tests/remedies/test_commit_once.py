@@ -17,7 +17,6 @@ from surestart.journal.commit_once import append_once, find_commit, find_undo, m
 from surestart.remedies.plan.chain import EVERY_ROW, Output
 from surestart.remedies.plan.kept import removed_rows
 from surestart.remedies.plan.other_writers import _strange
-from surestart.remedies.plan.plan import Step
 from surestart.remedies.planning.plan_replay import From
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.steps import clear, put_back
@@ -120,9 +119,8 @@ def test_the_mark_of_an_undo_passes_the_constraints_of_its_table(spark: Any, tab
     before, version = held(spark, table), read_delta_log(table.path).latest_version
     environment = type("Environment", (), {"table": lambda self, name: table})()
     run = type("Run", (), {"spark": spark, "environment": environment, "digest": DIGEST})
-    step = Step("clear:t", "clear", "")
 
-    put_back._mark(run, step, Output(table, EVERY_ROW), version)  # type: ignore[arg-type]
+    put_back._mark(run, "clear:t", Output(table, EVERY_ROW), version)  # type: ignore[arg-type]
 
     (row,) = (held(spark, table) - before).elements()
     assert row in before

@@ -98,7 +98,7 @@ def _going(spark: SparkSession, environment: Environment, link: Link, versions: 
         if columns is None or not set(POSITION) <= columns.keys():
             continue
         told = [one for one in EVIDENCE if len(link.outputs) == 1 and one in columns]
-        # The mark of a RESTORE that is not made yet has nothing but nulls.
+        # The mark that a former version left of a RESTORE not made yet has nothing but nulls.
         rows = read_table(spark, table).where(f"NOT ({' AND '.join(f'`{one}` IS NULL' for one in columns)})")
         rows = rows.select(*POSITION, *told)
         now = rows if now is None else now.unionAll(rows)
