@@ -14,7 +14,6 @@ from surestart.facts.delta import Commit, read_delta_log, read_history
 from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
 from surestart.journal import commit_once
 from surestart.journal.commit_once import append_once, find_commit, find_undo, mark_once, replace_once
-from surestart.remedies.plan.chain import EVERY_ROW, Output
 from surestart.remedies.plan.kept import removed_rows
 from surestart.remedies.plan.other_writers import _strange
 from surestart.remedies.planning.plan_replay import From
@@ -113,20 +112,6 @@ def test_a_mark_changes_no_row_and_names_the_restore_behind_it(spark: Any, table
         (False, False),
         (True, False),
     ]
-
-
-def test_the_mark_of_an_undo_passes_the_constraints_of_its_table(spark: Any, table: Table) -> None:
-    before, version = held(spark, table), read_delta_log(table.path).latest_version
-    environment = type("Environment", (), {"table": lambda self, name: table})()
-    run = type("Run", (), {"spark": spark, "environment": environment, "digest": DIGEST})
-
-    put_back._mark(run, "clear:t", Output(table, EVERY_ROW), version)  # type: ignore[arg-type]
-
-    (row,) = (held(spark, table) - before).elements()
-    assert row in before
-    spark.sql(f"RESTORE TABLE {table.sql} TO VERSION AS OF {version}").collect()
-    assert find_undo(spark, table, DIGEST, "clear:t") == version + 2
-    assert held(spark, table) == before
 
 
 def test_a_note_that_is_not_there_never_reads_as_done(

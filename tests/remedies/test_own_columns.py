@@ -11,16 +11,9 @@ import pytest
 from sensor_pipeline.records import READING_COLUMNS
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
-from surestart.journal.commit_once import replace_once
-from surestart.remedies.plan.chain import NEWEST, Link, Output
 from surestart.remedies.plan.world import TableFacts, read_table_facts, refuse_unwritable, replaces_by_name
 from surestart.remedies.planning.plan_replay import From
 from surestart.remedies.planning.plan_retire import plan_retire
-from surestart.remedies.steps import clear
-from surestart.sinks.delta.merge import DeltaMerge
-from surestart.sources.delta import DeltaSource
-from surestart.spark.delta_table import read_table
-from surestart.stage import Stage
 from tests.remedies.remedy import (
     apply,
     assert_exact,
@@ -35,7 +28,7 @@ from tests.remedies.remedy import (
 )
 
 
-@pytest.mark.long(instead="remedies/test_commit_once.py::test_the_mark_of_an_undo_passes_the_constraints_of_its_table")
+@pytest.mark.chaos
 def test_an_undo_puts_rows_back_into_tables_that_let_no_nulls_in(spark: Any, stood: Environment) -> None:
     for name in ("sensor_raw", "sensor_readings_deserialized"):
         spark.sql(f"ALTER TABLE {stood.table(name).sql} ADD CONSTRAINT placed CHECK (offset >= 0)").collect()
@@ -77,36 +70,6 @@ def numbered(spark: Any, table: Table) -> None:
         f"CREATE TABLE {table.sql} ({READING_COLUMNS}, row_id BIGINT GENERATED ALWAYS AS IDENTITY) "
         "USING delta PARTITIONED BY (reading_date)"
     ).collect()
-
-
-def doubled(rows: Any) -> Any:
-    return rows.withColumn("v", rows.v * 2)
-
-
-def test_a_former_reading_comes_back_as_the_stage_makes_it_and_with_what_the_table_computes(
-    spark: Any, tmp_path: Path
-) -> None:
-    given, gold = (Table(name, path=str(tmp_path / name)) for name in ("given", "gold"))
-    columns = "k STRING, v INT, source STRING, partition INT, offset BIGINT"
-    spark.sql(f"CREATE TABLE {given.sql} ({columns}) USING delta")
-    spark.sql(f"CREATE TABLE {gold.sql} ({columns}, much BOOLEAN GENERATED ALWAYS AS (v > 5)) USING delta")
-    spark.sql(f"INSERT INTO {given.sql} VALUES ('a', 1, 'f', 0, 0), ('b', 3, 'f', 0, 1), ('a', 2, 'f', 0, 5)")
-    spark.sql(
-        f"INSERT INTO {gold.sql} (k, v, source, partition, offset) VALUES ('a', 4, 'f', 0, 5), ('b', 6, 'f', 0, 1)"
-    )
-    output = Output(gold, NEWEST, ("k",), ("offset",))
-    stage = Stage("merge", DeltaSource("given"), doubled, DeltaMerge("gold", columns, ("k",), ("offset",)))
-    link = Link(stage, "q", "c", (output,), input=given)
-    kept = spark.createDataFrame([("f", 0, 5)], "source STRING, partition INT, below BIGINT")
-    run = type("Run", (), {"spark": spark})
-
-    change = clear._put_former_rows_back(run, link, output, read_table(spark, gold), kept)  # type: ignore[arg-type]
-    replace_once(change.rows, gold, "d" * 64, "clear:gold", change.where)
-
-    assert {tuple(row) for row in read_table(spark, gold).collect()} == {
-        ("a", 2, "f", 0, 0, False),
-        ("b", 6, "f", 0, 1, True),
-    }
 
 
 def test_a_column_that_nobody_could_fill_is_refused_by_the_plan(spark: Any, stood: Environment) -> None:
