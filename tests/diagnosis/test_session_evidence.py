@@ -12,15 +12,14 @@ from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import Source
 from surestart.facts.delta import read_delta_log
+from surestart.facts.evidence import session_evidence
 from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session, table_sql
-from surestart.facts.evidence.sink_evidence import HISTORY
+from surestart.facts.evidence.sink_evidence import HISTORY, sink_missing
 from surestart.facts.evidence.source_evidence import Span, read_delta_source
 from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.inspection import inspect_checkpoint
-from surestart.words.finding import Acceptance, Verdict
+from surestart.words.finding import Acceptance
 from surestart.words.next_commands import Commands
-from tests.checkpoint.checkpoint_maker import make_checkpoint
 from tests.deltalog.make_tables import APP_ID, ARCHIVE, BATCHES
 from tests.diagnosis.stage_values import NOW, stage
 
@@ -72,24 +71,16 @@ def test_a_table_that_is_not_there_is_missing_and_not_unreadable(spark: SparkSes
     assert not source.exists
 
 
-def test_a_table_known_by_name_is_asked_of_the_session(spark: SparkSession, tmp_path: Path) -> None:
-    make_checkpoint(tmp_path / "ck")
-    for _ in range(2):
-        writer = spark.range(5).write.format("delta").mode("append").option("path", str(tmp_path / "t"))
-        writer.saveAsTable("named_sink")
-    try:
-        found = {
-            name: inspect_checkpoint(str(tmp_path / "ck"), sinks=(f"delta:default.{name}",), session=spark)
-            for name in ("named_sink", "no_such_sink")
-        }
-    finally:
-        spark.sql("DROP TABLE named_sink")
+def test_a_table_that_the_session_does_not_know_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have another catalog than the query."""
+    sink = SinkDeclaration("delta", "main.bronze.orders", "")
+    monkeypatch.setattr(session_evidence, "_sink", lambda spark, sink: sink_missing(HISTORY))
 
-    held = found["named_sink"].sink_evidence["default.named_sink"]
-    assert (held.source, held.latest_version, held.problem) == (HISTORY, 1, "")
-    # It may have another catalog than the query.
-    assert found["no_such_sink"].verdict is Verdict.CANNOT_TELL
-    assert "knows no table of that name" in found["no_such_sink"].sink_evidence["default.no_such_sink"].problem
+    held = session_evidence.read_named_sinks([sink], object())["main.bronze.orders"]  # type: ignore[arg-type]
+
+    assert held.exists
+    assert "knows no table of that name" in held.problem
+    assert session_evidence.read_named_sinks([SinkDeclaration("delta", "/t", "/t")], object()) == {}  # type: ignore[arg-type]
 
 
 def test_names_are_quoted_part_by_part() -> None:
