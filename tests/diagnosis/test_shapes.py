@@ -29,6 +29,7 @@ from tests.checkpoint.checkpoint_maker import (
     rate,
 )
 from tests.checkpoint.memory_storage import MemoryStorage
+from tests.diagnosis.test_read_twice import joined_with_itself
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
 ROOMS = Path(__file__).parents[2] / "src/surestart/verdict"
@@ -422,3 +423,8 @@ def test_state_that_was_deleted_whole_leaves_a_trace_in_the_folders_own_time(tmp
     # With its state in place, whatever was taken was not that.
     make_state(root, range(1, 6))
     assert "TAKEN_FROM_CHECKPOINT" not in codes(newest + 500)
+
+
+def test_a_start_that_nobody_knows_is_not_safe(tmp_path: Path) -> None:
+    found = diagnose_checkpoint(read_checkpoint(str(joined_with_itself(tmp_path))))
+    assert [(one.code, one.severity) for one in found] == [("START_NOT_KNOWN", Severity.CANNOT_TELL)]

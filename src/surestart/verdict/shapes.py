@@ -13,7 +13,7 @@ Each code has a section in docs/findings.md and a test in tests/diagnosis/ that 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
@@ -49,7 +49,21 @@ def diagnose_checkpoint(
         *find_source_shapes(checkpoint, start, commands),
         *find_traces(checkpoint, start, declaration is not None, commands),
     ]
-    return tuple(_explain_failure(found, start, commands))
+    return (*_explain_failure(found, start, commands), *_find_unknown_start(found, start, commands))
+
+
+def _find_unknown_start(found: Sequence[Finding], start: NextStart, commands: Commands) -> Iterator[Finding]:
+    """A start that cannot be told is never called safe, also where nothing else was found."""
+    stopping = (Severity.UNSAFE, Severity.CANNOT_TELL)
+    if start.outcome is Outcome.CANNOT_TELL and not any(finding.severity in stopping for finding in found):
+        yield Finding(
+            "START_NOT_KNOWN",
+            Severity.CANNOT_TELL,
+            start.why,
+            "What the next start does depends on it, and the checkpoint alone does not show it.",
+            commands.doctor("once its sources are declared, and each of them was looked at"),
+            "start it to find out.",
+        )
 
 
 def _find_log_shapes(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:

@@ -54,6 +54,7 @@ CODES: tuple[Code, ...] = (
     found("POSITION_BACKWARD", "unsafe, attention", "A position moved back from one batch to the next.", REPLAY),
     found("POSITION_INVALID", "unsafe", "A position is negative or impossible.", REPLAY),
     found("FILE_LIST_DAMAGED", "unsafe", "The list of files that were read is missing, cut off or has a hole.", REPLAY),
+    found("START_NOT_KNOWN", "cannot tell", "What the next start does cannot be told from the checkpoint alone."),
     found("SOURCE_NOTES_DAMAGED", "unsafe, attention", "A file that a source wrote for itself cannot be read.", REPLAY),
     found("KAFKA_INITIAL_OFFSETS", "unsafe, attention", "Where Kafka reading began is not known any more.", REPLAY),
     found("AUTO_LOADER_OPAQUE", "info", "Auto Loader keeps its list of files where only Databricks reads it."),
