@@ -258,27 +258,28 @@ class RunningQuery:
 
         Spark keeps a hundred reports and hands out all or the last one. Reading all of them five times a second takes
         the driver longer than a tiny batch takes; so they are read only when more than one batch has ended."""
-        last = _as_mapping(self.query.lastProgress)
+        last = as_report(self.query.lastProgress)
         if last is None:
             return []
         batch, newest = int(last["batchId"]), self._newest
-        ended = batch if _ran(last) else batch - 1
+        ended = batch if has_run(last) else batch - 1
         if newest is not None and ended <= newest:
             return []
-        if newest is not None and ended == newest + 1 and _ran(last):
+        if newest is not None and ended == newest + 1 and has_run(last):
             return [last]
-        reports = (_as_mapping(raw) for raw in self.query.recentProgress)
-        ran = {int(report["batchId"]): report for report in reports if report is not None and _ran(report)}
+        reports = (as_report(raw) for raw in self.query.recentProgress)
+        ran = {int(report["batchId"]): report for report in reports if report is not None and has_run(report)}
         return [ran[number] for number in sorted(ran) if newest is None or number > newest]
 
 
-def _as_mapping(raw: Any) -> Mapping[str, Any] | None:
+def as_report(raw: Any) -> Mapping[str, Any] | None:
+    """A progress report of Spark's, of any line, as plain values."""
     if raw is None or isinstance(raw, dict):
         return raw
     report: Mapping[str, Any] = json.loads(raw.json)
     return report
 
 
-def _ran(report: Mapping[str, Any]) -> bool:
+def has_run(report: Mapping[str, Any]) -> bool:
     """An idle trigger reports the id of the batch that it did not construct, and no addBatch."""
     return "addBatch" in (report.get("durationMs") or {})

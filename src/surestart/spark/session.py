@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from surestart.cache import cache_folder
@@ -180,6 +180,46 @@ def running_query_id(spark: SparkSession, query: str) -> str:
         return next((str(one.id) for one in spark.streams.active if one.name == query), "")
     except PySparkException:
         return ""
+
+
+def qualified(spark: SparkSession, path: str) -> str | None:
+    """The path as Spark takes it, with its file system and folder; None where this session cannot say."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    if is_connect(spark):
+        return None
+    classic: Any = spark
+    jvm, session = classic._jvm, classic._jsparkSession
+    try:
+        folder = jvm.org.apache.hadoop.fs.Path(path)
+        found = folder.getFileSystem(session.sessionState().newHadoopConf()).makeQualified(folder)
+        return str(found.toString())
+    except Py4JJavaError:
+        # A store that this session cannot open: the start itself will say so.
+        return None
+
+
+def restarts_running(spark: SparkSession) -> bool:
+    """Whether Spark ends a running query when the same one is started again, as it does unless told otherwise."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(spark.conf.get("spark.sql.streaming.stopActiveRunOnRestart", "true")).lower() == "true"
+    except PySparkException as refusal:
+        if not is_condition(refusal, _NOT_CHANGEABLE):
+            raise
+        return True
+
+
+def side_session(spark: SparkSession) -> SparkSession:
+    """A session beside the user's, at the same catalog and schema, in which settings may be changed while theirs is in
+    use. Spark Connect has none to give: there it is theirs."""
+    if is_connect(spark):
+        return spark
+    own = spark.newSession()
+    own.catalog.setCurrentCatalog(spark.catalog.currentCatalog())
+    own.catalog.setCurrentDatabase(spark.catalog.currentDatabase())
+    return own
 
 
 def spark_version(spark: SparkSession) -> str:

@@ -1,0 +1,65 @@
+"""Which stream is meant: one of surestart.toml by its name, or a declaration that is given.
+
+    surestart.start(writer, "orders")                              the file: of $SURESTART_STREAMS, nearest above the
+                                                                   working folder, or above the script
+    surestart.start(writer, surestart.Stream("orders", CHECKPOINT))    no file is needed
+
+Runs and claims are where the file says. Without a file they are beside the checkpoint, in `.surestart`: whoever starts
+the stream from another folder meets the same claim.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from surestart.errors import UsageError
+from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, with_stream
+from surestart.streams.project_file import FILE, ProjectFile, find_project_file, read_project_file
+from surestart.streams.stream import Stream
+from surestart.typed import in_the_code, word
+
+VARIABLE = "SURESTART_STREAMS"
+
+
+@dataclass(frozen=True)
+class Declared:
+    stream: Stream
+    environment: StreamEnvironment
+
+
+def find_declared(stream: Stream | str, file: str | Path = "") -> Declared:
+    """The stream, and where its history is. file: the one that declares it, if it is not found by itself."""
+    path = _find_file(file)
+    project = read_project_file(path) if path is not None else None
+    if isinstance(stream, str):
+        stream = _of_name(stream, project)
+    if project is None:
+        parent, _, _ = stream.checkpoint.rstrip("/").rpartition("/")
+        project = ProjectFile(Path(FILE), history=f"{parent}/.surestart")
+    environment = with_stream(environment_of_streams(project, os.environ.get("SURESTART_ENV") or "local"), stream)
+    nearest = path is not None and path == find_project_file()
+    typed = "" if path is None or nearest else f"--streams {word(path)}"
+    return Declared(stream, replace(environment, typed=typed))
+
+
+def _find_file(named: str | Path) -> Path | None:
+    if named or os.environ.get(VARIABLE):
+        return Path(named or os.environ[VARIABLE])
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    return find_project_file() or (find_project_file(Path(script).absolute().parent) if script else None)
+
+
+def _of_name(name: str, project: ProjectFile | None) -> Stream:
+    known = {one.name: one for one in project.streams} if project is not None else {}
+    if name in known:
+        return known[name]
+    where = f"{project.path} declares {', '.join(known) or 'no stream'}" if project else f"there is no {FILE} above it"
+    raise UsageError(
+        f"no stream {name!r} is declared: looked from {Path.cwd()}, {where}",
+        meaning="Which checkpoint and which table are meant is not known, so nothing was judged and nothing started.",
+        next=in_the_code(f"name the file, file='/path/of/{FILE}', or give a surestart.Stream in place of the name"),
+        code="StreamNotDeclared",
+    )
