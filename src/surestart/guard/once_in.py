@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused, UsageError
 from surestart.facts.postgres.connection import name
-from surestart.facts.postgres.ledger import TABLE, LedgerKey, create_ledger, find_entry, last_batch
+from surestart.facts.postgres.ledger import TABLE, LedgerKey, create_ledger, last_batch
 from surestart.facts.postgres.target import find_target
 from surestart.guard.batch_identity import identity_of_batch
 from surestart.typed import in_the_code, surestart
@@ -71,9 +71,10 @@ def _once_in_postgres(connection: Any, key: LedgerKey) -> bool:
     target = find_target(connection, key.target)
     key = LedgerKey(key.query_id, key.batch_id, target.label, key.step)
     create_ledger(connection, target.schema)
-    if find_entry(connection, target.schema, key) is not None:
+    newest = last_batch(connection, target.schema, key)
+    if newest == key.batch_id:
         return False
-    _refuse_behind(key, last_batch(connection, target.schema, key))
+    _refuse_behind(key, newest)
     connection.execute(
         f"INSERT INTO {name(target.schema, TABLE)} (query_id, batch_id, target, step, query, stage, checkpoint,"
         " attempt, mode, rows, attempted_at, committed_at)"
@@ -117,9 +118,9 @@ def _once_in_any(connection: Any, key: LedgerKey) -> bool:
 def _refuse_behind(key: LedgerKey, newest: int | None) -> None:
     if newest is not None and newest > key.batch_id:
         raise Refused(
-            f"batch {key.batch_id} is not in the ledger of {key.target}, and batch {newest} of the query is",
-            meaning="The checkpoint is behind its database: rewound, or put back to an older copy. Written now, rows "
-            "of other batches could come twice. Nothing was written.",
+            f"{key.target} has batches up to {newest} of query {key.query_id} and is now given batch {key.batch_id}",
+            meaning="The checkpoint is behind its database: rewound, or put back to an older copy. Its batches "
+            "have the numbers of former ones, and may have other rows. Nothing was written.",
             next=surestart("doctor"),
             do_not="delete rows of the ledger.",
             code="PostgresLedgerAhead",
