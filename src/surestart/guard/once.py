@@ -2,18 +2,19 @@
 
     @surestart.once                                   def upsert(batch, batch_id):
     def upsert(batch, batch_id):                          with surestart.once(batch, batch_id) as write:
-        ...one Delta write or MERGE...                        with write.step("good"): ...one write...
-                                                              with write.step("bad"):  ...one write...
+        ...a MERGE, or a write to each table...               with write.step("kept"): ...
+                                                              with write.step("closed"): ...
 
-    classic Spark              the batch's own session carries the pair: DataFrameWriter, SQL, DeltaTable
-    Spark Connect, serverless  DataFrameWriter gets it as options; MERGE and other SQL by write.sql(statement, table=…)
+    classic Spark              DataFrameWriter, SQL and DeltaTable of the batch's own session carry it
+    Spark Connect, serverless  DataFrameWriter does; MERGE and other SQL by write.sql(statement, table=…)
 
-Delta compares the pair for each table, so a second write of a batch to one table is another step: without one it is an
-error, where Delta alone would drop it without a word. The pair is unset in any case when the block ends.
+Delta compares the pair for each table and drops a second write without a word. So here a second write to one table is
+an error, and so is a MERGE or another statement beside any write: each is a step of its own, with a pair of its own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.batch_commits import read_steps
 from surestart.guard.batch_identity import identity_of_batch
-from surestart.guard.once_on_connect import writers_carry
 from surestart.guard.once_on_session import explained, session_carries
+from surestart.guard.once_writers import carry, may_be_one
 from surestart.sinks.delta.identity import TXN_VERSION, commit_note
 from surestart.sinks.delta.transaction import append_pair
 from surestart.spark.session import is_connect
@@ -33,6 +34,7 @@ from surestart.typed import in_the_code
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+_log = logging.getLogger("surestart.guard")
 ByBatch = Callable[["DataFrame", int], object]
 
 
@@ -49,8 +51,8 @@ def once(
 def once(
     batch: Any, batch_id: int | None = None, *, step: str = "", checkpoint: str = ""
 ) -> EachOnce | AbstractContextManager[OnceWriter]:
-    """Inside the block, which is one function of foreachBatch or a part of it, the Delta write carries (query id, batch
-    id), and none does afterwards. With a function in place of the batch: each of its calls is in such a block.
+    """Inside the block, which is one function of foreachBatch or a part of it, Delta writes carry (query id, batch id),
+    and none does afterwards. With a function in place of the batch: each of its calls is in such a block.
 
     step: tells two writes of one batch to one table apart. checkpoint: of the query, where the running query cannot be
     asked: on Spark Connect, when several run in the session."""
@@ -77,26 +79,40 @@ class OnceWriter:
 
     def __init__(self, spark: SparkSession, query_id: str, batch_id: int) -> None:
         self._spark, self.query_id, self.batch_id = spark, query_id, batch_id
+        self._connect = is_connect(spark)
         self._step = ""
-        self._used: set[str] = set()
+        # Of each step, the tables that DataFrameWriters have written.
+        self._written: dict[str, list[str]] = {}
+        self.busy = False
+        self.was_used = False
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Inside the block one more write of the batch: its own pair, (query id:name, batch id)."""
+        """Inside the block writes of the batch have a pair of their own: (query id:name, batch id)."""
         former, self._step = self._step, name
+        ambient = session_carries(self._spark, self._app_id, self.batch_id, self._note())
+        outer = carry(self._spark, self)
         try:
-            with self._carried():
+            if self._connect:
                 yield
+            else:
+                with ambient:
+                    yield
+                    self.was_used = self.was_used or self._spark.conf.get(TXN_VERSION, None) is None
         finally:
+            carry(self._spark, outer)
             self._step = former
 
-    def options(self) -> dict[str, str]:
-        """The pair of this step as options of a DataFrameWriter, for one write on any compute."""
-        if self._step in self._used:
-            raise _second_write(self._step)
-        self._used.add(self._step)
-        if not is_connect(self._spark):
-            # A write without these options would carry the same pair, and be dropped.
+    def pair_for(self, target: str) -> dict[str, str]:
+        """The pair of this step for the one write to that table. Raises for a second one."""
+        written = self._written.setdefault(self._step, [])
+        by_statement = not self._connect and not written and self._spark.conf.get(TXN_VERSION, None) is None
+        if by_statement or any(may_be_one(target, other) for other in written):
+            raise second_write(self._step)
+        written.append(target)
+        self.was_used = True
+        if not self._connect:
+            # A statement after it would carry the same pair, and be dropped if it is about the same table.
             self._spark.conf.unset(TXN_VERSION)
         return {"txnAppId": self._app_id, "txnVersion": str(self.batch_id), "userMetadata": self._note()}
 
@@ -104,14 +120,18 @@ class OnceWriter:
         """The statement, which changes this table, has been run once for the batch and step: a MERGE, an UPDATE, a
         DELETE. On Spark Connect the pair follows it in a commit of no rows, and a driver that dies between the two runs
         it again: there it must be one that gives the same table however often it comes, such as a MERGE by keys."""
-        if not is_connect(self._spark):
+        if not self._connect:
             return self._spark.sql(statement).collect()
         place = Table(table, path=table) if "/" in table else Table(table, qualified=table)
-        if self._step in read_steps(self._spark, place, self.query_id, self.batch_id):
-            return []
-        with writers_carry(None):
+        self.was_used = True
+        self.busy = True
+        try:
+            if self._step in read_steps(self._spark, place, self.query_id, self.batch_id):
+                return []
             rows = self._spark.sql(statement).collect()
-        append_pair(self._spark, place, self._app_id, self.batch_id, self._note())
+            append_pair(self._spark, place, self._app_id, self.batch_id, self._note())
+        finally:
+            self.busy = False
         return rows
 
     @property
@@ -119,29 +139,31 @@ class OnceWriter:
         return f"{self.query_id}:{self._step}" if self._step else self.query_id
 
     def _note(self) -> str:
-        return commit_note(self.query_id, self.query_id, self.batch_id, "", self._step)
-
-    def _carried(self) -> AbstractContextManager[None]:
-        if is_connect(self._spark):
-            return writers_carry(self.options)
-        return session_carries(self._spark, self._app_id, self.batch_id, self._note())
+        return commit_note("", self.query_id, self.batch_id, "", self._step)
 
 
 @contextmanager
 def _block(batch: DataFrame, batch_id: int, step: str, checkpoint: str) -> Iterator[OnceWriter]:
     spark = batch.sparkSession
     write = OnceWriter(spark, identity_of_batch(spark, checkpoint), batch_id)
-    with explained(lambda: _second_write(step)), write.step(step):
+    with explained(lambda: second_write(step)), write.step(step):
         yield write
+    if not write.was_used:
+        _log.warning(
+            "batch %s of %s wrote nothing that carries its pair; DeltaTable and spark.sql do so in the batch's own "
+            "session alone: batch.sparkSession",
+            batch_id,
+            write.query_id,
+        )
 
 
-def _second_write(step: str) -> UsageError:
+def second_write(step: str) -> UsageError:
     named = f" in step {step!r}" if step else ""
     return UsageError(
-        f"a batch is written a second time{named} inside one surestart.once",
+        f"a batch writes{named} what may be a second time to one table, inside one surestart.once",
         meaning="Delta knows a write by (query id, batch id) and would drop the second one to a table without a word. "
         "The batch is not committed; it comes again at the next start, and what it has written already is kept once.",
-        next=in_the_code("with write.step('rejected'): around each further write of the batch, with a name of its own"),
+        next=in_the_code("with write.step('closed'): around each further write or statement, with a name of its own"),
         do_not="change the name of a step while a batch is in flight.",
         code="OnceWrittenTwice",
     )

@@ -46,7 +46,7 @@ def read_writer(writer: DataStreamWriter, given: Mapping[str, Any]) -> WriterFac
     return WriterFacts(checkpoint, name, own.get("format") or told.format, options)
 
 
-def _is_connect_writer(writer: DataStreamWriter) -> bool:
+def _is_connect_writer(writer: Any) -> bool:
     return type(writer).__module__.startswith("pyspark.sql.connect")
 
 
@@ -62,18 +62,34 @@ _FUNCTIONS = {"foreachBatch": "foreach_batch", "foreach": "foreach_writer"}
 
 def _read_classic(writer: Any) -> WriterFacts:
     # DataStreamWriter.scala keeps them in private fields of these names, in each line from 3.5 to 4.2.
-    options = _field(writer, "extraOptions")
+    pairs = _plain(_field(writer, "extraOptions"))
+    return WriterFacts("", pairs.get("queryname", ""), _field(writer, "source"), pairs)
+
+
+def _plain(options: Any) -> dict[str, str]:
+    """A Scala map as one of Python's."""
     pairs, keys = {}, options.keysIterator()
     while keys.hasNext():
         key = keys.next()
         pairs[key.lower()] = options.apply(key)
-    return WriterFacts("", pairs.get("queryname", ""), _field(writer, "source"), pairs)
+    return pairs
 
 
 def _field(writer: Any, name: str) -> Any:
-    field = writer._jwrite.getClass().getDeclaredField(name)
+    kind = writer._jwrite.getClass()
+    while not any(field.getName() == name for field in kind.getDeclaredFields()):
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField(name)
     field.setAccessible(True)
     return field.get(writer._jwrite)
+
+
+def read_batch_writer(writer: Any) -> tuple[str, Mapping[str, str]]:
+    """Format and options, keys in lower case, of a DataFrameWriter."""
+    if _is_connect_writer(writer):
+        said = writer._write
+        return said.source or "", {key.lower(): str(value) for key, value in said.options.items()}
+    return _field(writer, "source"), _plain(_field(writer, "extraOptions"))
 
 
 def writer_class(spark: SparkSession) -> type:
