@@ -142,6 +142,12 @@ def watched_at(place: str) -> Watched | None:
         return next((one for one in _watched if one.place == place), None)
 
 
+def watched_here() -> list[Watched]:
+    """The guarded queries of this process that run, or are being written down."""
+    with _lock:
+        return list(_watched)
+
+
 def watch(spark: SparkSession, query: StreamingQuery, run: GuardedRun, place: str) -> StreamingQuery:
     """The query is watched until it ends. The same object is returned; its awaitTermination and stop return when the
     end is in the history: a script's next line may stop Spark."""
@@ -234,9 +240,7 @@ def _new_listener(spark: SparkSession) -> Any:
 def _settle_ended() -> None:
     """At the end of the process: what has ended is written down. What runs ends with the process, and its claim says to
     the next start how it ended."""
-    with _lock:
-        left = list(_watched)
-    for watched in left:
+    for watched in watched_here():
         if not watched.is_active:
             watched.settle()
 
