@@ -13,7 +13,7 @@ from tests.guard.conftest import Scene
 
 
 def declared(scene: Scene) -> surestart.Stream:
-    return surestart.Stream("orders", scene.checkpoint, sinks=(surestart.sink(f"delta-builtin:{scene.table}"),))
+    return surestart.declare_stream("orders", scene.checkpoint, sink={"delta-builtin": scene.table})
 
 
 def theirs(scene: Scene, **options: Any) -> Any:
@@ -59,7 +59,7 @@ def test_an_unsafe_stream_is_refused_before_their_code_runs(scene: Scene) -> Non
 
 
 def test_two_streams_of_one_notebook_each_have_their_gate(scene: Scene) -> None:
-    other = surestart.Stream("copy", f"{scene.folder}/ck/copy", sinks=(surestart.sink(f"delta-builtin:{scene.table}2"),))
+    other = surestart.declare_stream("copy", f"{scene.folder}/ck/copy", sink={"delta-builtin": f"{scene.table}2"})
     with surestart.guard(scene.spark, declared(scene), other):
         theirs(scene)
         copied = scene.spark.readStream.format("delta").load(scene.table)

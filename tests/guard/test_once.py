@@ -56,7 +56,8 @@ def test_a_merge_carries_the_pair_and_the_session_is_as_before(scene: Scene) -> 
         batch.createOrReplaceTempView("arrived")
         with surestart.once(batch, batch_id):
             session.sql(
-                f"MERGE INTO delta.`{scene.table}` t USING arrived s ON t.value = s.value WHEN NOT MATCHED THEN INSERT *"
+                f"MERGE INTO delta.`{scene.table}` t USING arrived s ON t.value = s.value "
+                "WHEN NOT MATCHED THEN INSERT *"
             )
         left.extend(session.conf.get(key, None) for key in (TXN_APP_ID, TXN_VERSION, USER_METADATA))
 

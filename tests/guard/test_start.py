@@ -82,7 +82,7 @@ def test_a_place_is_one_however_it_is_spelled(scene: Scene) -> None:
 
 
 def test_another_table_than_the_declared_one_is_refused(scene: Scene) -> None:
-    declared = surestart.Stream("orders", scene.checkpoint, sinks=(surestart.sink(f"delta-builtin:{scene.folder}/x"),))
+    declared = surestart.declare_stream("orders", scene.checkpoint, sink={"delta-builtin": f"{scene.folder}/x"})
     assert refusal(scene, stream=declared).code == "SinkNotDeclared"
 
 
@@ -128,7 +128,7 @@ def test_a_failed_query_gives_up_its_claim_and_is_in_the_history(scene: Scene) -
     def fails(batch: Any, batch_id: int) -> None:
         raise ValueError("on purpose")
 
-    declared = surestart.Stream("orders", scene.checkpoint, sinks=(surestart.sink("noop:nowhere"),))
+    declared = surestart.declare_stream("orders", scene.checkpoint, sink={"noop": "nowhere"})
     query = surestart.start(scene.by_function(fails), declared)
     with pytest.raises(Exception, match="on purpose"):
         query.awaitTermination()
@@ -158,7 +158,7 @@ def test_to_table_is_started_and_compared_by_name(scene: Scene) -> None:
     try:
         surestart.start(scene.writer(), scene.stream, table="guarded_orders").awaitTermination()
         scene.land()
-        declared = surestart.Stream("orders", scene.checkpoint, sinks=(surestart.sink("delta-builtin:default.other"),))
+        declared = surestart.declare_stream("orders", scene.checkpoint, sink={"delta-builtin": "default.other"})
         with pytest.raises(surestart.Refused, match="SinkNotDeclared"):
             surestart.start(scene.writer(), declared, table="guarded_orders")
     finally:
@@ -178,7 +178,7 @@ def write(batch, batch_id):
         sys.stdin.readline()
 rows = spark.readStream.format("text").load(f"{folder}/in").writeStream.foreachBatch(write)
 writer = rows.option("checkpointLocation", f"{folder}/ck/orders").trigger(availableNow=True)
-orders = surestart.Stream("orders", f"{folder}/ck/orders", sinks=(surestart.sink(f"foreach-batch:{folder}/table"),))
+orders = surestart.declare_stream("orders", f"{folder}/ck/orders", sink={"foreach-batch": f"{folder}/table"})
 try:
     surestart.start(writer, orders).awaitTermination()
 except surestart.Refused as refused:
@@ -194,9 +194,7 @@ def test_killed_after_its_write_the_next_start_drops_the_batch_and_a_second_driv
     assert driver.stdout is not None
     try:
         assert driver.stdout.readline().strip() == "written"
-        declared = surestart.Stream(
-            "orders", scene.checkpoint, sinks=(surestart.sink(f"foreach-batch:{scene.table}"),)
-        )
+        declared = surestart.declare_stream("orders", scene.checkpoint, sink={"foreach-batch": scene.table})
         with pytest.raises(surestart.Refused, match="is running already"):
             surestart.start(scene.by_function(lambda batch, number: None), declared)
     finally:
