@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,10 @@ class Scene:
     @property
     def stream(self) -> surestart.Stream:
         return surestart.Stream("orders", self.checkpoint)
+
+    @property
+    def declared(self) -> surestart.Stream:
+        return surestart.declare_stream("orders", self.checkpoint, sink={"delta-builtin": self.table})
 
     def land(self) -> None:
         first = 10 * self._files
@@ -65,6 +70,19 @@ class Scene:
         """Of everything but claims and history."""
         files = (path for path in self.folder.rglob("*") if path.is_file() and ".surestart" not in path.parts)
         return {str(path): path.read_bytes() for path in files}
+
+
+def pairs(table: str) -> list[tuple[str, int]]:
+    found = []
+    for entry in sorted((Path(table) / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in entry.read_text().splitlines()]
+        found += [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]
+    return found
+
+
+def uncommit(scene: Scene, batch: int) -> None:
+    for name in (f"{batch}", f".{batch}.crc"):
+        (Path(scene.checkpoint) / "commits" / name).unlink(missing_ok=True)
 
 
 @pytest.fixture

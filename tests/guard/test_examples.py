@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import scene as examples_scene
 
 import surestart
-from examples import scene as examples_scene
 from surestart.cli.main import main
 from surestart.errors import EXIT_REFUSED
 from surestart.facts.delta.rows import read_rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,26 +10,13 @@ import pytest
 
 import surestart
 from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
-from tests.guard.conftest import Scene
+from tests.guard.conftest import Scene, pairs, uncommit
 
 
 def ran(scene: Scene, function: Any) -> str:
     query = scene.by_function(function).start()
     query.awaitTermination()
     return str(query.id)
-
-
-def pairs(table: str) -> list[tuple[str, int]]:
-    found = []
-    for entry in sorted((Path(table) / "_delta_log").glob("*.json")):
-        actions = [json.loads(line) for line in entry.read_text().splitlines()]
-        found += [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]
-    return found
-
-
-def uncommit(scene: Scene, batch: int) -> None:
-    for name in (f"{batch}", f".{batch}.crc"):
-        (Path(scene.checkpoint) / "commits" / name).unlink(missing_ok=True)
 
 
 def test_a_batch_that_comes_again_is_dropped_by_each_of_its_tables(scene: Scene) -> None:
