@@ -78,7 +78,7 @@ matrix: setup ## streams of plain Spark, healthy and damaged: what was said of e
 	@$(BIN)/python -m benchmarks.matrix $(ARGS)
 
 # The gate, the registry, the stages and every sink: the tests of `make test`, on a server instead of a classic session.
-CONNECT_TESTS := tests/connect tests/guard/test_on_connect.py tests/gate/test_start_gate.py tests/gate/test_side_by_side.py tests/foundation/test_stages.py \
+CONNECT_TESTS := tests/connect tests/guarding/test_on_connect.py tests/gate/test_start_gate.py tests/gate/test_side_by_side.py tests/foundation/test_stages.py \
   tests/gate/test_replaced_checkpoint.py tests/avro/test_stage.py tests/postgres/test_streaming.py tests/postgres/test_both.py
 # databricks-connect and pyspark own the same files: never in one environment.
 CONNECT := .venv-connect

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from surestart.facts.kafka.security import client_settings as client_settings
     from surestart.facts.kafka.security import refused_settings as refused_settings
     from surestart.facts.postgres.url import DatabaseUrl as DatabaseUrl
-    from surestart.guard.block import guard as guard
-    from surestart.guard.once import once as once
-    from surestart.guard.once_in import once_in as once_in
-    from surestart.guard.start import start as start
+    from surestart.guarding.block import guard as guard
+    from surestart.guarding.once import once as once
+    from surestart.guarding.once_in import once_in as once_in
+    from surestart.guarding.start import start as start
     from surestart.local.kafka_detached import read_detached as read_detached
     from surestart.remedies.apply.apply import Applied as Applied
     from surestart.remedies.of_stages import apply_to_stages as apply
@@ -145,10 +145,10 @@ _PLACES = {
     # Streams that somebody else starts
     "Stream": ("surestart.streams.stream", "Stream"),
     "declare_stream": ("surestart.streams.project_file", "declare_stream"),
-    "start": ("surestart.guard.start", "start"),
-    "guard": ("surestart.guard.block", "guard"),
-    "once": ("surestart.guard.once", "once"),
-    "once_in": ("surestart.guard.once_in", "once_in"),
+    "start": ("surestart.guarding.start", "start"),
+    "guard": ("surestart.guarding.block", "guard"),
+    "once": ("surestart.guarding.once", "once"),
+    "once_in": ("surestart.guarding.once_in", "once_in"),
     # Remedies
     "plan": ("surestart.remedies.of_stages", "plan_of_stages"),
     "apply": ("surestart.remedies.of_stages", "apply_to_stages"),

@@ -72,12 +72,14 @@ def open_gate(
     stage: Stage,
     *,
     accept: Sequence[str] = (),
+    commands: Commands | None = None,
     warn: Callable[[SurestartError], object] = write_warning,
 ) -> GuardedRun:
-    """The query is claimed and may start; raises Refused or CannotTell otherwise, and the claim is free again."""
+    """The query is claimed and may start; raises Refused or CannotTell otherwise, and the claim is free again.
+    commands: what is said to come next, where that is not a command about a stage."""
     # Whoever calls from a notebook or a program of their own brings a session of their own.
     refuse_too_old(spark_version(spark))
-    commands = Commands(stage.name, environment.name, options_of(environment))
+    commands = commands or Commands(stage.name, environment.name, options_of(environment))
     # Now and never later: what has taken its source's name since would be recorded as what the run has read. And before
     # the judgement: whatever takes the name between the two is another id at the next start, and not the recorded one.
     record = replace(describe_run(spark, environment, stage), sources=read_source_ids(stage, environment))

@@ -15,6 +15,7 @@ from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import may_be_called
 from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.verdict.change import Change, ChangeClass, line_number
 from surestart.verdict.state_change import same_state, state_changes
 from surestart.words.finding import Finding, Severity
@@ -245,6 +246,9 @@ def _kind(sink: SinkDeclaration) -> str:
 
 
 def _sinks(before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]) -> Iterator[Change]:
+    if not before:
+        # Nobody had declared any: that they are declared now changes no code.
+        return
     if len(before) < len(after):
         rule = "The guide speaks of one sink; a sink that is added has none of the earlier batches."
         yield Change("number of sinks", str(len(before)), str(len(after)), ChangeClass.UNDEFINED, rule)
@@ -252,14 +256,15 @@ def _sinks(before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]) 
     for gone in _without_counterpart(before, after):
         kept.remove(gone)
     for index, (old, new) in enumerate(zip(kept, after, strict=False)):
-        if old.kind != new.kind:
+        if old.kind != new.kind and not _only_said(old.kind, new.kind):
             yield Change(f"kind of sink {index}", old.kind, new.kind, *_sink_kinds(old.kind, new.kind))
         elif (old.target, old.path) != (new.target, new.path):
             yield Change(f"sink {index}", old.target, new.target, *_sink_target(new.kind))
-        if (old.identity, old.step) != (new.identity, new.step):
+        known = "unknown" not in (old.identity, new.identity)
+        if known and (old.identity, old.step) != (new.identity, new.step):
             rule = "The sink knows its batches under the old identity: a batch in flight is written a second time."
             yield Change(f"identity of sink {index}", _identity(old), _identity(new), ChangeClass.UNSAFE, rule)
-        if old.keys != new.keys:
+        if old.keys and new.keys and old.keys != new.keys:
             rule = "MERGE matches by other columns than the rows were written by; old rows are not found again."
             yield Change(f"keys of sink {index}", ", ".join(old.keys), ", ".join(new.keys), ChangeClass.UNDEFINED, rule)
 
@@ -282,6 +287,11 @@ def _sink_target(kind: str) -> tuple[ChangeClass, str]:
     if kind == "kafka":
         return ChangeClass.ALLOWED, "Changes to the output topic are allowed."
     return ChangeClass.UNDEFINED, "The new target has none of the earlier batches; the old one gets no further ones."
+
+
+def _only_said(old: str, new: str) -> bool:
+    """One of the two is a Delta table of which nobody has said how it is written: said now, it is no other."""
+    return "delta" in (old, new) and {old, new} <= {*DELTA_KINDS}
 
 
 def _identity(sink: SinkDeclaration) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_log = logging.getLogger("surestart.guard")
+_log = logging.getLogger("surestart.guarding")
 # Well within the time after which a silent owner is taken for dead (runs.owner.GRACE); Spark keeps a hundred reports.
 BEAT_SECONDS = 5.0
 # A row in the history is a commit of a second or two; whoever waits for it does not wait for ever.

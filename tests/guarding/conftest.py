@@ -12,8 +12,8 @@ import pytest
 
 import surestart
 from surestart.facts.delta.rows import read_rows
-from surestart.guard.declared import find_declared
-from surestart.guard.watched import watched_here
+from surestart.guarding.declared import find_declared
+from surestart.guarding.watched import watched_here
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 

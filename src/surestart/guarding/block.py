@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.guard.declared import Declared, find_declared
-from surestart.guard.start import open_declared, start_declared, starting
-from surestart.guard.watched import watch
-from surestart.guard.writer_fits import writes_to
+from surestart.guarding.declared import Declared, find_declared
+from surestart.guarding.start import open_declared, start_declared, starting
+from surestart.guarding.watched import watch
+from surestart.guarding.writer_fits import writes_to
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.runs.guarded_run import GuardedRun
 from surestart.spark.stream_writer import read_writer, session_of_writer, writer_class

@@ -10,7 +10,7 @@ import pytest
 
 import surestart
 from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
-from tests.guard.conftest import Scene, pairs, uncommit
+from tests.guarding.conftest import Scene, pairs, uncommit
 
 
 def ran(scene: Scene, function: Any) -> str:
@@ -131,7 +131,7 @@ def test_in_a_database_the_row_of_the_ledger_is_in_the_users_own_transaction(sce
 
     with pytest.raises(Exception, match=r"OnceWithoutLedger(.|\n)*CREATE TABLE surestart_ledger"):
         ran(scene, write)
-    from surestart.guard.once_in import LEDGER
+    from surestart.guarding.once_in import LEDGER
 
     with sqlite3.connect(path) as connection:
         connection.execute(LEDGER)

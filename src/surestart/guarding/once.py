@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, overload
 from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.batch_commits import read_steps
-from surestart.guard.batch_identity import identity_of_batch
-from surestart.guard.once_on_session import explained, session_carries
-from surestart.guard.once_writers import carry, may_be_one
+from surestart.guarding.batch_identity import identity_of_batch
+from surestart.guarding.once_on_session import explained, session_carries
+from surestart.guarding.once_writers import carry, may_be_one
 from surestart.sinks.delta.identity import TXN_VERSION, commit_note
 from surestart.sinks.delta.transaction import append_pair
 from surestart.spark.session import is_connect
@@ -34,7 +34,7 @@ from surestart.typed import in_the_code
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_log = logging.getLogger("surestart.guard")
+_log = logging.getLogger("surestart.guarding")
 ByBatch = Callable[["DataFrame", int], object]
 
 

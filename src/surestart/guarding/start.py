@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.guard.declared import Declared, find_declared
-from surestart.guard.watched import watch, watched_at
-from surestart.guard.writer_fits import refuse_other_checkpoint, sink_of_writer, with_sink_of_writer
+from surestart.guarding.declared import Declared, find_declared
+from surestart.guarding.watched import watch, watched_at
+from surestart.guarding.writer_fits import refuse_other_checkpoint, sink_of_writer, with_sink_of_writer
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.runs.find_owner import OWNER_RUNNING
 from surestart.runs.guarded_run import GuardedRun
@@ -102,7 +102,8 @@ def open_declared(spark: SparkSession, declared: Declared, accept: Sequence[str]
     """The stream is claimed and judged, and may start; a run of this process that was active is ended."""
     with _former_ended(spark, declared.stream):
         stage = stage_of_stream(declared.stream)
-        return open_gate(side_session(spark), declared.environment, stage, accept=accept)
+        side = side_session(spark)
+        return open_gate(side, declared.environment, stage, accept=accept, commands=declared.commands)
 
 
 @contextmanager

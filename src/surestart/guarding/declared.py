@@ -4,8 +4,8 @@
                                                                    working folder, or above the script
     surestart.start(writer, surestart.Stream("orders", CHECKPOINT))    no file is needed
 
-Runs and claims are where the file says. Without a file they are beside the checkpoint, in `.surestart`: whoever starts
-the stream from another folder meets the same claim.
+Runs and claims are where the file says that declares it. Without such a file they are beside the checkpoint, in
+`.surestart`: whoever starts the stream from another folder meets the same claim.
 """
 
 from __future__ import annotations
@@ -16,18 +16,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from surestart.errors import UsageError
+from surestart.guarding.commands import OfTheFile, of_the_code
+from surestart.history.checkpoint_place import checkpoint_place
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, with_stream
 from surestart.streams.project_file import FILE, ProjectFile, find_project_file, read_project_file
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code, word
+from surestart.words.next_commands import Commands
 
 VARIABLE = "SURESTART_STREAMS"
 
 
 @dataclass(frozen=True)
 class Declared:
+    """in_file: a file declares it, which commands find or are given."""
+
     stream: Stream
     environment: StreamEnvironment
+    in_file: bool = False
+
+    @property
+    def commands(self) -> Commands:
+        stream, environment = self.stream, self.environment
+        if self.in_file:
+            return OfTheFile(stream.name, environment.name, environment.typed)
+        return of_the_code(stream.name, stream.checkpoint, stream.sinks)
 
 
 def find_declared(stream: Stream | str, file: str | Path = "") -> Declared:
@@ -36,13 +49,20 @@ def find_declared(stream: Stream | str, file: str | Path = "") -> Declared:
     project = read_project_file(path) if path is not None else None
     if isinstance(stream, str):
         stream = _of_name(stream, project)
-    if project is None:
+    in_file = project is not None and any(_is_declared(stream, one) for one in project.streams)
+    if project is None or not (in_file or file):
         parent, _, _ = stream.checkpoint.rstrip("/").rpartition("/")
         project = ProjectFile(Path(FILE), history=f"{parent}/.surestart")
     environment = with_stream(environment_of_streams(project, os.environ.get("SURESTART_ENV") or "local"), stream)
     nearest = path is not None and path == find_project_file()
     typed = "" if path is None or nearest else f"--streams {word(path)}"
-    return Declared(stream, replace(environment, typed=typed))
+    return Declared(stream, replace(environment, typed=typed), in_file)
+
+
+def _is_declared(stream: Stream, declared: Stream) -> bool:
+    """The file is about this stream, also where the code says more of it."""
+    same = checkpoint_place(stream.checkpoint) == checkpoint_place(declared.checkpoint)
+    return stream.name == declared.name and same
 
 
 def _find_file(named: str | Path) -> Path | None:

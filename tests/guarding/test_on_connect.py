@@ -1,4 +1,4 @@
-"""The guard on Spark Connect: `python -m tests.connect.with_server python -m pytest -m connect tests/guard`."""
+"""The guard on Spark Connect: `python -m tests.connect.with_server python -m pytest -m connect tests/guarding`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import surestart
 from surestart.history.run_record import FINISHED
 from surestart.spark.session import is_connect
-from tests.guard.conftest import Scene, pairs, uncommit
+from tests.guarding.conftest import Scene, pairs, uncommit
 
 pytestmark = [
     pytest.mark.connect,

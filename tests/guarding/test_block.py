@@ -9,7 +9,7 @@ import pytest
 
 import surestart
 from surestart.history.run_record import FINISHED
-from tests.guard.conftest import Scene
+from tests.guarding.conftest import Scene
 
 
 def theirs(scene: Scene, **options: Any) -> Any:

@@ -1,0 +1,39 @@
+"""What comes next for a stream that its owner's code starts: no command starts it, and its file may be anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from surestart.declaration import SinkDeclaration
+from surestart.typed import in_the_code
+from surestart.words.next_commands import Commands, ForeignCommands
+
+
+@dataclass(frozen=True)
+class OfTheFile(Commands):
+    """A stream of surestart.toml, of which doctor and history know."""
+
+    def run(self, note: str = "") -> str:
+        return self.doctor(note or "it may be started by its own code")
+
+    def accept(self, *codes: str) -> str:
+        return _accept(self.stage, codes)
+
+
+@dataclass(frozen=True)
+class OfTheCode(ForeignCommands):
+    """A stream that is declared in the code alone: its checkpoint and its tables are named."""
+
+    name: str = ""
+
+    def accept(self, *codes: str) -> str:
+        return _accept(self.name, codes)
+
+
+def of_the_code(name: str, checkpoint: str, sinks: tuple[SinkDeclaration, ...]) -> OfTheCode:
+    named = ForeignCommands.of(checkpoint, tuple(f"{sink.kind}:{sink.target}" for sink in sinks))
+    return OfTheCode("", options=named.options, location=checkpoint, name=name)
+
+
+def _accept(name: str, codes: tuple[str, ...]) -> str:
+    return in_the_code(f"surestart.start(writer, {name!r}, accept={list(codes)!r}), once somebody has looked")
