@@ -80,9 +80,9 @@ def pairs(table: str) -> list[tuple[str, int]]:
     return found
 
 
-def uncommit(scene: Scene, batch: int) -> None:
+def uncommit(scene: Scene, batch: int, log: str = "commits") -> None:
     for name in (f"{batch}", f".{batch}.crc"):
-        (Path(scene.checkpoint) / "commits" / name).unlink(missing_ok=True)
+        (Path(scene.checkpoint) / log / name).unlink(missing_ok=True)
 
 
 @pytest.fixture

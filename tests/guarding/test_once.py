@@ -70,6 +70,24 @@ def test_steps_keep_several_writes_to_one_table_apart(scene: Scene) -> None:
     assert scene.numbers().total() == 18
 
 
+def test_a_table_that_only_steps_have_written_is_known_to_the_gate(scene: Scene) -> None:
+    def write(batch: Any, batch_id: int) -> None:
+        with surestart.once(batch, batch_id) as once, once.step("kept"):
+            batch.write.format("delta").mode("append").save(scene.table)
+
+    declared = surestart.declare_stream("orders", scene.checkpoint, sink={"foreach-batch": scene.table})
+    for _ in range(3):
+        surestart.start(scene.by_function(write), declared).awaitTermination()
+        scene.land()
+    uncommit(scene, 2)
+    surestart.start(scene.by_function(write), declared).awaitTermination()
+    assert scene.numbers() == scene.landed
+    for log in ("offsets", "commits"):
+        uncommit(scene, 3, log)
+    with pytest.raises(surestart.Refused):
+        surestart.start(scene.by_function(write), declared)
+
+
 def append_twice(batch: Any, table: str) -> None:
     for _ in range(2):
         batch.write.format("delta").mode("append").save(table)

@@ -35,7 +35,7 @@ from surestart.verdict.ask_topic import read_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection
+from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, steps_of
 from surestart.verdict.next_start import start_on
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
@@ -215,6 +215,9 @@ def _judge_sinks(
         # Which batch comes next, or under which id, is not known: any answer would be a guess.
         why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
         return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
+    if declaration.foreign:
+        found = [steps_of(sink, evidence.sinks[sink.target], checkpoint.query_id) for sink in declaration.sinks]
+        declaration = replace(declaration, sinks=tuple(sink for steps in found for sink in steps))
     return diagnose_acceptance(
         declaration,
         next_batch_of(checkpoint),

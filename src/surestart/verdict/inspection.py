@@ -145,7 +145,7 @@ def _ask_sinks(
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
     given = {**read_named_sinks(declared, session), **read_topics(declared, next_batch, given)}
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
-    sinks = [one for sink in declared for one in _steps(sink, evidence[sink.target], checkpoint.query_id)]
+    sinks = [one for sink in declared for one in steps_of(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(
         stage=stage,
         query=stage,
@@ -164,7 +164,7 @@ def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
     return read_ledger_evidence(DatabaseUrl(variable=DEFAULT_VARIABLE), sink.target)
 
 
-def _steps(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:
+def steps_of(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:
     """A query that writes twice to a table does so as "<query id>:<step>": the table names the steps."""
     if query_id is None or query_id in evidence.transactions:
         return [sink]
