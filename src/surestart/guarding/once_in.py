@@ -39,9 +39,14 @@ def once_in(
 
     step: tells two writes of one batch to one target apart. checkpoint: as for `surestart.once`."""
     query_id = identity_of_batch(batch.sparkSession, checkpoint)
+    return note_in(connection, LedgerKey(query_id, batch_id, target, step))
+
+
+def note_in(connection: Any, key: LedgerKey) -> bool:
+    """As `once_in`, of a batch whose key is known."""
     if type(connection).__module__.split(".")[0] == "psycopg":
-        return _once_in_postgres(_Plain(connection), LedgerKey(query_id, batch_id, target, step))
-    return _once_in_any(connection, LedgerKey(query_id, batch_id, target, step))
+        return _once_in_postgres(_Plain(connection), key)
+    return _once_in_any(connection, key)
 
 
 class _Plain:
