@@ -54,6 +54,7 @@ def test_an_unsafe_stream_is_refused_before_their_code_runs(scene: Scene) -> Non
     assert (scene.bytes(), entered) == (before, [])
 
 
+@pytest.mark.long(instead="test_a_start_in_the_block_is_guarded_and_pyspark_is_as_before_afterwards")
 def test_two_streams_of_one_notebook_each_have_their_gate(scene: Scene) -> None:
     other = surestart.declare_stream("copy", f"{scene.folder}/ck/copy", sink={"delta-builtin": f"{scene.table}2"})
     with surestart.guard(scene.spark, scene.declared, other):

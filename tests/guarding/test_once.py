@@ -32,6 +32,7 @@ def test_a_batch_that_comes_again_is_dropped_by_each_of_its_tables(scene: Scene)
     assert scene.numbers() == scene.landed
 
 
+@pytest.mark.long(instead="test_a_batch_that_comes_again_is_dropped_by_each_of_its_tables")
 def test_a_merge_carries_the_pair_and_the_session_is_as_before(scene: Scene) -> None:
     scene.spark.sql(f"CREATE TABLE delta.`{scene.table}` (value STRING) USING delta")
     left = []
@@ -70,6 +71,7 @@ def test_steps_keep_several_writes_to_one_table_apart(scene: Scene) -> None:
     assert scene.numbers().total() == 18
 
 
+@pytest.mark.long(instead="test_steps_keep_several_writes_to_one_table_apart")
 def test_a_table_that_only_steps_have_written_is_known_to_the_gate(scene: Scene) -> None:
     def write(batch: Any, batch_id: int) -> None:
         with surestart.once(batch, batch_id) as once, once.step("kept"):
@@ -133,6 +135,7 @@ def test_outside_of_a_stream_it_needs_a_checkpoint_and_takes_no_others(scene: Sc
         ran(scene, write)
 
 
+@pytest.mark.long(instead="postgres/test_once_in.py::test_the_row_is_committed_with_the_rows_or_not_at_all")
 def test_in_a_database_the_row_of_the_ledger_is_in_the_users_own_transaction(scene: Scene) -> None:
     path = str(scene.folder / "orders.db")
     with sqlite3.connect(path) as connection:
@@ -167,6 +170,7 @@ def test_in_a_database_the_row_of_the_ledger_is_in_the_users_own_transaction(sce
         assert connection.execute("SELECT count(*) FROM surestart_ledger").fetchone() == (2,)
 
 
+@pytest.mark.long(instead="postgres/test_once_in.py::test_autocommit_needs_a_transaction_block")
 def test_a_connection_in_autocommit_is_refused(scene: Scene) -> None:
     def write(batch: Any, batch_id: int) -> None:
         surestart.once_in(sqlite3.connect(":memory:", isolation_level=None), batch, batch_id, "orders")

@@ -62,6 +62,7 @@ def test_another_checkpoint_than_the_declared_one_is_refused_before_anything_is_
     assert claims(scene) == []
 
 
+@pytest.mark.long(instead="test_another_checkpoint_than_the_declared_one_is_refused_before_anything_is_written")
 def test_a_place_is_one_however_it_is_spelled(scene: Scene) -> None:
     link = scene.folder / "link"
     link.symlink_to(scene.folder / "ck")
@@ -111,6 +112,7 @@ def test_the_cell_run_again_restarts_its_query_as_spark_does(scene: Scene) -> No
     assert claims(scene) == []
 
 
+@pytest.mark.long(instead="test_the_cell_run_again_restarts_its_query_as_spark_does")
 def test_where_spark_would_not_restart_it_the_cell_is_told_to_stop_it(scene: Scene) -> None:
     query = surestart.start(scene.writer(processingTime="1 hour"), scene.stream, scene.table)
     query.processAllAvailable()
@@ -124,6 +126,7 @@ def test_where_spark_would_not_restart_it_the_cell_is_told_to_stop_it(scene: Sce
     assert scene.numbers() == scene.landed
 
 
+@pytest.mark.long(instead="test_a_guarded_start_is_the_writers_own_and_is_in_the_history")
 def test_a_failed_query_gives_up_its_claim_and_is_in_the_history(scene: Scene) -> None:
     def fails(batch: Any, batch_id: int) -> None:
         raise ValueError("on purpose")
@@ -153,6 +156,7 @@ def _stages_of(name: str) -> Any:
     return (stage_of_stream(find_declared(name).stream),)
 
 
+@pytest.mark.long(instead="test_another_table_than_the_declared_one_is_refused")
 def test_to_table_is_started_and_compared_by_name(scene: Scene) -> None:
     scene.spark.sql(f"CREATE TABLE guarded_orders (value STRING) USING delta LOCATION '{scene.table}'")
     try:
@@ -187,6 +191,7 @@ except surestart.Refused as refused:
 """
 
 
+@pytest.mark.long(instead="guarding/test_examples.py::test_an_example_is_damaged_and_started_again")
 def test_killed_after_its_write_the_next_start_drops_the_batch_and_a_second_driver_is_refused(scene: Scene) -> None:
     command = [sys.executable, "-c", DRIVER, str(scene.folder)]
     pipe = subprocess.PIPE
