@@ -24,15 +24,13 @@ class OfTheFile(Commands):
 class OfTheCode(ForeignCommands):
     """A stream that is declared in the code alone: its checkpoint and its tables are named."""
 
-    name: str = ""
-
     def accept(self, *codes: str) -> str:
-        return _accept(self.name, codes)
+        return _accept(self.stage, codes)
 
 
 def of_the_code(name: str, checkpoint: str, sinks: tuple[SinkDeclaration, ...]) -> OfTheCode:
     named = ForeignCommands.of(checkpoint, tuple(f"{sink.kind}:{sink.target}" for sink in sinks))
-    return OfTheCode("", options=named.options, location=checkpoint, name=name)
+    return OfTheCode(name, options=named.options, location=checkpoint)
 
 
 def _accept(name: str, codes: tuple[str, ...]) -> str:
