@@ -74,6 +74,8 @@ def judge_stage(
         options=commands.options,
         session=session,
         storage=storage,
+        # Plain ones do not know whose stream it is.
+        commands=None if type(commands) is Commands else commands,
     )
     found = find_history(
         declaration,

@@ -20,7 +20,7 @@ from surestart.stage import Stage
 from surestart.typed import typed
 from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage
 from surestart.words.finding import Finding, Severity
-from surestart.words.next_commands import commands_for
+from surestart.words.next_commands import Commands, commands_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,11 +43,12 @@ def ask_stage(
     options: str = "",
     session: SparkSession | None = None,
     storage: Storage | None = None,
+    commands: Commands | None = None,
 ) -> Diagnosis:
     """What a start of this stage would do now. Reads only; `sinks`, `ask_delta` and `storage` as in `read_stage`,
     session: what reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
-    commands = commands_for(stage.name, environment.name, options, ours=stage.ours)
+    commands = commands or commands_for(stage.name, environment.name, options, ours=stage.ours)
     own = read_own_evidence(stage.sink, environment)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
