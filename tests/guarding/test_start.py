@@ -95,13 +95,14 @@ def test_a_deleted_checkpoint_is_refused_and_accepting_it_is_not_possible(scene:
     assert scene.numbers() == scene.landed
 
 
+@pytest.mark.chaos
 def test_the_cell_run_again_restarts_its_query_as_spark_does(scene: Scene) -> None:
     scene.spark.conf.set(RESTART, "true")
     try:
-        first = surestart.start(scene.writer(processingTime="1 hour"), scene.stream, scene.table)
+        first = surestart.start(scene.writer(processingTime="1 second"), scene.stream, scene.table)
         first.processAllAvailable()
         scene.land()
-        again = surestart.start(scene.writer(processingTime="1 hour"), scene.stream, scene.table)
+        again = surestart.start(scene.writer(processingTime="1 second"), scene.stream, scene.table)
         again.processAllAvailable()
         assert (first.isActive, again.isActive, len(claims(scene))) == (False, True, 1)
         again.stop()
@@ -112,9 +113,9 @@ def test_the_cell_run_again_restarts_its_query_as_spark_does(scene: Scene) -> No
     assert claims(scene) == []
 
 
-@pytest.mark.long(instead="test_the_cell_run_again_restarts_its_query_as_spark_does")
+@pytest.mark.chaos
 def test_where_spark_would_not_restart_it_the_cell_is_told_to_stop_it(scene: Scene) -> None:
-    query = surestart.start(scene.writer(processingTime="1 hour"), scene.stream, scene.table)
+    query = surestart.start(scene.writer(processingTime="1 second"), scene.stream, scene.table)
     query.processAllAvailable()
     before = len(claims(scene))
     with pytest.raises(surestart.Refused, match=r"running already, started by this process(.|\n)*query\.stop\(\)"):
@@ -191,7 +192,7 @@ except surestart.Refused as refused:
 """
 
 
-@pytest.mark.long(instead="guarding/test_examples.py::test_an_example_is_damaged_and_started_again")
+@pytest.mark.chaos
 def test_killed_after_its_write_the_next_start_drops_the_batch_and_a_second_driver_is_refused(scene: Scene) -> None:
     command = [sys.executable, "-c", DRIVER, str(scene.folder)]
     pipe = subprocess.PIPE
