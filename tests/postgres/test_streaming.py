@@ -87,11 +87,11 @@ def _kill_and_restart(spark: Any, database: Database, tmp_path: Path, point: str
     password = str(psycopg.conninfo.conninfo_to_dict(database.url)["password"])
 
     # A session of its own: the fail point kills all of it, Spark's JVM and Python workers included.
-    command = [sys.executable, "-m", "postgres.dying_stream", str(tmp_path), table, str(tmp_path / "events")]
+    command = [sys.executable, "-m", "tests.postgres.dying_stream", str(tmp_path), table, str(tmp_path / "events")]
     with (tmp_path / "output").open("wb") as output:
         died = subprocess.run(
             command,
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
             env={**os.environ, "SURESTART_POSTGRES_URL": database.url, VARIABLE: point},
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -222,7 +222,10 @@ def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: An
     ("words", "said"),
     [
         ("replay raw-ingest --from-batch 1 --beside", "--beside is for reset, not for replay"),
-        ("backfill raw-ingest --jobs all", "--jobs is for replay and reset and retire, not for backfill"),
+        (
+            "backfill raw-ingest --jobs all",
+            "--jobs is for rewind and restart and replay and reset and retire, not for backfill",
+        ),
     ],
 )
 def test_what_cannot_be_done_beside_is_said_before_spark_starts(words: str, said: str) -> None:

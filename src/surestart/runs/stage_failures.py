@@ -11,6 +11,7 @@ from surestart.history.describe_run import named
 from surestart.stage import BatchContext
 from surestart.typed import surestart
 from surestart.verdict.explain import explain
+from surestart.verdict.explanations import all_explanations
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFa
 
 def failed(context: BatchContext, failure: Exception) -> SurestartError:
     text = str(failure)
-    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
     ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
     if ours:
         code, what, meaning, next_step, do_not = ours.groups()
@@ -95,7 +95,7 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     if missing is not None:
         return missing
     first = next((line for line in text.splitlines() if line.strip()), "no message")
-    name = condition.group(1) if condition else _known_by_its_words(text) or type(failure).__name__
+    name = _cause_in(text) or type(failure).__name__
     return StageFailed(
         f"stage {context.stage!r} stopped: {first.strip()[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
@@ -106,10 +106,13 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     )
 
 
-def _known_by_its_words(text: str) -> str:
-    """The name under which the cause is explained; Spark 3.5 gives fewer errors a name of their own. "" where only
-    what carries it is known."""
+def _cause_in(text: str) -> str:
+    """The name under which the cause is explained; "" where there is none. Spark 3.5 names fewer errors, so that the
+    words have to tell; and what only carries the cause, such as the error of a batch's function, is not the cause."""
     # Below its first frame of Java a text names classes and plans, which are nobody's fault.
     message = text.partition("\n\tat ")[0]
-    names = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
-    return next((name for name in names if name.isupper()), "")
+    carriers = {entry.name for entry in all_explanations() if entry.wrapper}
+    given = [name for name in re.findall(r"\[([A-Z][A-Z0-9_.]+)\]", text) if name != "STREAM_FAILED"]
+    named = [name for name in given[:1] if name not in carriers]
+    by_words = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
+    return next(iter([*named, *filter(str.isupper, by_words), *given]), "")
