@@ -19,7 +19,7 @@ def rows_of(checkpoint: Path, read: Mapping[str, Any]) -> list[Any]:
     found = read_checkpoint(str(checkpoint))
     (operator,) = choose_operators(found, None)
     version = choose_version(found, read["batch"])
-    (look,) = choose_stores(operator, read["store"], read["variable"] or None, None, version)
+    (look,) = choose_stores(found, operator, read["store"], read["variable"] or None, None, version)
     rows = read_rows(open_storage(str(checkpoint)), found, look, Look())
     plain = [canonical([list(row.key), list(row.value), row.partition]) for row in rows]
     return sorted(_gathered(plain, read["columns"][1]), key=json.dumps)

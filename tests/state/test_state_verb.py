@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import jsonschema
 import pytest
 
 from surestart.cli.main import main
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.state_versions import find_missing_state
 from tests.state import fixtures
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "src/surestart/report/state.schema.json").read_text())
@@ -237,3 +240,91 @@ def test_nothing_of_a_rocksdb_store_is_written(own: Any, capsys: pytest.CaptureF
     assert main(["state", str(path), "--limit", "0"]) == 0
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["dedup-hdfs", "aggregate-rockslog"])
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_partition_that_is_gone_is_no_partition_without_rows(
+    own: Any, name: str, emptied: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own(name)
+    shutil.rmtree(path / "state/0/1")
+    if emptied:
+        (path / "state/0/1").mkdir()
+
+    (store,) = as_json(capsys, path, "--limit", 0, code=4)["stores"]
+    assert {row["partition"] for row in store["rows"]} == {0}
+    assert "state/0/1/" in store["not_read"]
+    for options in (["--partition", "1"], ["--check"]):
+        assert main(["state", str(path), *options]) == (1 if options == ["--check"] else 4)
+        caught = capsys.readouterr()
+        assert "state/0/1" in caught.out + caught.err
+
+
+def test_a_store_that_is_gone_is_no_store_without_rows(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = own("join-hdfs")
+    for partition in (0, 1):
+        shutil.rmtree(path / f"state/0/{partition}/right-keyToNumValues")
+
+    assert main(["state", str(path)]) == 4
+    caught = capsys.readouterr()
+    assert "store right-keyToNumValues\n" in caught.out
+    assert "right-keyToNumValues" in caught.err
+
+
+def newest_of(path: Path) -> int:
+    return max(int(one.name) for one in (path / "commits").glob("[0-9]"))
+
+
+def test_a_global_aggregation_has_one_partition_whatever_it_declares(
+    checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = checkpoints / "totals-hdfs" / "checkpoint"
+    assert '"numPartitions":2' in (path / "state/0/_metadata/metadata").read_text()
+    (store,) = as_json(capsys, path)["stores"]
+    assert (store["shown"], store["partitions"]) == (1, [0])
+    assert main(["state", str(path), "--check"]) == 0
+    assert find_missing_state(read_checkpoint(str(path)), newest_of(path) + 1) is None
+
+
+@pytest.mark.parametrize("batch", ["-1", "-5"])
+def test_no_batch_is_before_the_first(checkpoints: Path, batch: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", str(checkpoints / "dedup-hdfs" / "checkpoint"), "--batch", batch]) == 2
+    caught = capsys.readouterr()
+    assert f"no batch {batch}" in caught.err
+    assert caught.out == ""
+
+
+def test_a_flipped_byte_that_zstd_does_not_see_is_seen_by_hadoop_s_checksum(
+    own: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own("dedup-zstd")
+    file = path / "state/0/0/3.snapshot"
+    data = file.read_bytes()
+    pieces = [data[at : at + 512] for at in range(0, len(data), 512)]
+    sums = b"".join(zlib.crc32(piece).to_bytes(4, "big") for piece in pieces)
+    file.with_name(".3.snapshot.crc").write_bytes(b"crc\x00" + (512).to_bytes(4, "big") + sums)
+    assert main(["state", str(path), "--limit", "0"]) == 0
+    capsys.readouterr()
+
+    for place in range(0, len(data), 37):
+        file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert main(["state", str(path), "--limit", "0"]) == 4, place
+        assert "3.snapshot is torn" in capsys.readouterr().err
+
+
+def test_settings_are_those_of_the_newest_offsets_that_can_be_read(
+    own: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own("aggregate-hdfs")
+    newest = max((path / "offsets").glob("[0-9]"))
+    for offsets in (path / "offsets").glob("[0-9]"):
+        text = offsets.read_text()
+        offsets.write_text(
+            text.replace('"conf":{', '"conf":{"spark.sql.streaming.stateStore.rowChecksum.enabled":"true",')
+        )
+    assert main(["state", str(path)]) == 4
+    said = capsys.readouterr().err
+    newest.write_text('v1\n{"ba')
+    assert main(["state", str(path)]) == 4
+    assert capsys.readouterr().err == said

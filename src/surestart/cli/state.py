@@ -88,11 +88,18 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> int:
     """Exit code 1 where a file is damaged, 4 where one is of a form that is not read here."""
     from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE
+    from surestart.facts.checkpoint.state_versions import find_missing_state
     from surestart.facts.state.check_files import check_files
     from surestart.facts.state.read_rows import choose_operators
     from surestart.report.text.state import checked_lines
 
     found = [(one, check_files(storage, one)) for one in choose_operators(checkpoint, args.operator)]
+    newest = checkpoint.latest_committed
+    missing = None if newest is None else find_missing_state(checkpoint, newest + 1)
+    for one, checked in found:
+        # What is not there has no file that could be read.
+        if missing and f"{missing.path}/".startswith(f"state/{one.id}/"):
+            checked.damaged.append((missing.path, missing.detail))
     if args.json:
         from surestart.report.json.state import checked_object
 
@@ -115,7 +122,7 @@ def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) 
     looks = [
         look
         for operator in operators
-        for look in choose_stores(operator, args.store, args.variable, args.partition, version)
+        for look in choose_stores(checkpoint, operator, args.store, args.variable, args.partition, version)
     ]
     few = ROWS if len(looks) == 1 else ROWS_OF_SEVERAL
     limit = few if args.limit is None else args.limit

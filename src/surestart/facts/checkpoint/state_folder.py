@@ -35,7 +35,7 @@ from surestart.facts.checkpoint.state_operator import (
     read_state_schema,
     schema_path,
 )
-from surestart.facts.checkpoint.state_schema import StoreSchema, schema_text
+from surestart.facts.checkpoint.state_schema import StoreSchema, keeps_one_partition, schema_text
 from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
@@ -52,7 +52,7 @@ SNAPSHOT_BYTES = 64 * 1024 * 1024
 @dataclass(frozen=True)
 class StateOperator:
     """stores: (partition, store name) -> versions.
-    partitions: as declared in _metadata, else as found.
+    partitions: as declared in _metadata, else as found; 1 where all rows are of one partition, whatever is declared.
     schemas: of each store, one for each column family."""
 
     id: int
@@ -202,10 +202,13 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
         path = schema_path(operator, partitions[0], store, notes.schema_paths)
         schemas[store] = _noted(read_state_schema(walk.storage, path), tally)
     declared = notes.partitions
+    count = partitions[-1] + 1 if partitions else 0
+    if declared is not None and not (count == 1 and any(keeps_one_partition(found) for found in schemas.values())):
+        count = declared
     return StateOperator(
         id=operator,
         name=notes.name,
-        partitions=declared if declared is not None else (partitions[-1] + 1 if partitions else 0),
+        partitions=count,
         declared_partitions=declared,
         store_names=notes.stores or tuple(sorted({store for _, store in stores})),
         stores=stores,

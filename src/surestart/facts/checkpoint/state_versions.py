@@ -9,6 +9,7 @@ from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
+from surestart.facts.checkpoint.state_schema import keeps_one_partition
 from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
 
 
@@ -73,8 +74,8 @@ def expected_partitions(checkpoint: Checkpoint, operator: StateOperator) -> int 
     """How many partitions the operator has: as it says itself (Spark 4.0 and newer), else as many as are pinned.
 
     None: only partition 0 is there, and whether it ever had another cannot be told. A global aggregation and a limit
-    keep one partition whatever is pinned; their keys are empty or void. (Seen on 3.5.9: with partition 1 of 2 deleted
-    the folder looks whole, and the start fails.)
+    keep one partition whatever is pinned or declared; their keys are empty or void. (Seen on 3.5.9: with partition 1 of
+    2 deleted the folder looks whole, and the start fails.)
     """
     if operator.declared_partitions is not None:
         return operator.partitions
@@ -83,7 +84,7 @@ def expected_partitions(checkpoint: Checkpoint, operator: StateOperator) -> int 
         return operator.partitions
     if operator.partitions > 1 or not operator.schema:
         return int(pinned) if operator.partitions > 1 else None
-    return 1 if re.match(r"key\((\w+ (void|null))?\)", operator.schema) else int(pinned)
+    return 1 if any(keeps_one_partition(found) for found in operator.schemas.values()) else int(pinned)
 
 
 def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...]) -> str:

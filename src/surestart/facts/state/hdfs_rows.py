@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from surestart.facts.checkpoint.store_versions import StoreVersions
 from surestart.facts.checkpoint.torn import Lacking, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
+from surestart.facts.state.open_file import open_state_file
 from surestart.facts.state.records import Record, read_records
 from surestart.facts.storage.storage import Storage
 
@@ -94,7 +95,7 @@ def _written(found: dict[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _records(storage: Storage, path: str, look: Look) -> Iterator[Record]:
-    with naming(path), storage.open_file(path) as file:
+    with naming(path), open_state_file(storage, path) as file:
         for record in read_records(unpacked(file)):
             yield _without_checksum(record) if look.row_checksums else record
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain as one_after_another
 from typing import Any
 
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
+from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_schema import StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
+from surestart.facts.checkpoint.state_versions import expected_partitions
 from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
 from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
 from surestart.facts.state.hdfs_rows import Look, read_hdfs_rows
@@ -59,6 +61,8 @@ class StoreLook:
 
 def choose_version(checkpoint: Checkpoint, batch: int | None) -> int:
     """The version that the batch wrote, else the newest that is committed; Lacking where none was."""
+    if batch is not None and batch < 0:
+        raise Lacking(f"batch {batch}", ("batches from 0 on",))
     if batch is not None:
         return batch + 1
     if checkpoint.latest_committed is None:
@@ -77,18 +81,26 @@ def choose_operators(checkpoint: Checkpoint, number: int | None) -> tuple[StateO
 
 
 def stores_of(operator: StateOperator) -> tuple[str, ...]:
-    return tuple(sorted({store for _, store in operator.stores})) or operator.store_names
+    """Those that are there, and those that the operator names: one that is gone would look like one without rows. The
+    newest joins name four, and keep them in one."""
+    found = {store for _, store in operator.stores}
+    return tuple(sorted(found if DEFAULT_STORE in found else found | {*operator.store_names}))
 
 
 def choose_stores(
-    operator: StateOperator, store: str | None, variable: str | None, partition: int | None, version: int
+    checkpoint: Checkpoint,
+    operator: StateOperator,
+    store: str | None,
+    variable: str | None,
+    partition: int | None,
+    version: int,
 ) -> tuple[StoreLook, ...]:
     """The store of that name, else all of them; each variable of transformWithState by itself. Lacking names what is
     not there, and what there is."""
     stores = stores_of(operator)
     if store is not None and store not in stores:
         raise Lacking(f"store {store} in operator {operator.id}", stores)
-    found = [_looks(operator, name, partition, version) for name in stores if store in (None, name)]
+    found = [_looks(checkpoint, operator, name, partition, version) for name in stores if store in (None, name)]
     looks = tuple(look for several in found for look in several)
     if variable is None:
         return looks
@@ -98,9 +110,16 @@ def choose_stores(
     return chosen
 
 
-def _looks(operator: StateOperator, store: str, partition: int | None, version: int) -> list[StoreLook]:
-    partitions = tuple(sorted(number for number, name in operator.stores if name == store))
-    if partition is not None and partition not in partitions:
+def _looks(
+    checkpoint: Checkpoint, operator: StateOperator, store: str, partition: int | None, version: int
+) -> list[StoreLook]:
+    """Of the partitions that are there, and behind them the first that is not: all of them would be no end of names,
+    where a file says how many they are."""
+    there = {number for number, name in operator.stores if name == store}
+    count = expected_partitions(checkpoint, operator) or operator.partitions
+    missing = next((number for number in range(count) if number not in there), None)
+    partitions = (*sorted(there), *(() if missing is None else (missing,)))
+    if partition is not None and partition not in there and not 0 <= partition < count:
         raise Lacking(f"partition {partition} of operator {operator.id}", tuple(map(str, partitions)))
     chosen = partitions if partition is None else (partition,)
     return [StoreLook(operator, store, version, chosen, one) for one in operator.schemas.get(store, ()) or (UNREAD,)]
@@ -110,10 +129,16 @@ def read_rows(storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, look:
     """One row after the other, a partition at a time; a file is opened when its first row is asked for.
 
     Torn, UnknownForm or Lacking where one cannot be read: the rows before it have been given."""
-    look.row_checksums = checkpoint.confs.get(CHECKSUMS, "").lower() == "true"
+    look.row_checksums = settings_of(checkpoint).get(CHECKSUMS, "").lower() == "true"
     return one_after_another.from_iterable(
         _of_partition(storage, checkpoint, wanted, partition, look) for partition in wanted.partitions
     )
+
+
+def settings_of(checkpoint: Checkpoint) -> Mapping[str, str]:
+    """Those that are pinned by the newest batch whose offsets can be read: they stay the same from batch to batch."""
+    entries = [entry for _, entry in sorted(checkpoint.offsets.items()) if isinstance(entry, OffsetLogEntry)]
+    return entries[-1].confs if entries else {}
 
 
 def _of_partition(
@@ -122,8 +147,10 @@ def _of_partition(
     operator, store = wanted.operator, wanted.store
     folder = f"state/{operator.id}/{partition}" + ("" if store == DEFAULT_STORE else f"/{store}")
     look.held = 0
-    if wanted.version == 0:
-        return
+    if (partition, store) not in operator.stores:
+        if checkpoint.state.sampled:
+            raise UnknownForm(f"{folder}/ was not looked at: {checkpoint.state.sampled}")
+        raise Lacking(f"{folder}/, or no state file is in it")
     if wanted.schema is UNREAD:
         raise UnknownForm(f"store {store} of operator {operator.id} has no schema that can be read")
     of_provider = _of_rocksdb if checkpoint.state.provider == ROCKSDB else _of_hdfs
@@ -144,7 +171,10 @@ def _of_hdfs(
 ) -> _Pairs:
     versions = wanted.operator.stores[partition, wanted.store]
     keys, values = RowDecoder(wanted.schema.key), RowDecoder(wanted.schema.value)
+    settings = settings_of(checkpoint)
     for key, value in read_hdfs_rows(storage, folder, versions, wanted.version, look):
+        if len(value) % 8 and not settings:
+            raise UnknownForm(f"{folder}/ has rows with a checksum or without: no offsets say which")
         # Spark 2.2 wrote four bytes too many behind each value.
         yield keys.decode(key), values.decode(value[: len(value) // 8 * 8])
 
@@ -152,9 +182,10 @@ def _of_hdfs(
 def _of_rocksdb(
     storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: Look
 ) -> _Pairs:
-    if checkpoint.confs.get(ENCODING, "unsaferow").lower() != "unsaferow":
-        raise UnknownForm(f"{folder}/ has rows in the encoding {checkpoint.confs[ENCODING][:40]}")
-    look.between = b"" if checkpoint.confs.get(MERGE_VERSION, "1") == "2" else b","
+    settings = settings_of(checkpoint)
+    if settings.get(ENCODING, "unsaferow").lower() != "unsaferow":
+        raise UnknownForm(f"{folder}/ has rows in the encoding {settings[ENCODING][:40]}")
+    look.between = b"" if settings.get(MERGE_VERSION, "1") == "2" else b","
     family, prefix = wanted.schema.family, wanted.operator.notes.prefixes.get(wanted.store, 0)
     keys, values = key_decoder(wanted.schema, prefix), value_decoder(wanted.schema, len(look.between))
     opened = open_rocksdb(storage, folder, wanted.version, state_id(checkpoint, wanted, partition), look)

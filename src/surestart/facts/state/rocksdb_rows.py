@@ -26,6 +26,7 @@ from surestart.facts.checkpoint.rocksdb_snapshot import SNAPSHOT_LIMIT, RocksDbN
 from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
 from surestart.facts.state.hdfs_rows import Look, TooLarge
+from surestart.facts.state.open_file import open_state_file
 from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, Record, read_changelog, read_lineage
 from surestart.facts.storage.storage import FILE, Storage
 
@@ -156,7 +157,7 @@ def _files(
     newest = f"{version}{ids[version]}"
     if wanted_id and f"{newest}.zip" not in present and f"{newest}.changelog" in present:
         path = f"{folder}/{newest}.changelog"
-        with naming(path), storage.open_file(path) as file:
+        with naming(path), open_state_file(storage, path) as file:
             ids |= {number: f"_{name}" for number, name in read_lineage(unpacked(file)).items() if number < version}
     steps: list[str] = []
     for number in range(version, 0, -1):
@@ -171,7 +172,7 @@ def _files(
 
 
 def _take(storage: Storage, path: str, changed: Changes, look: Look) -> None:
-    with naming(path), storage.open_file(path) as file:
+    with naming(path), open_state_file(storage, path) as file:
         for record in read_changelog(unpacked(file)):
             if not look.hold(len(record.key) + len(record.value or b"")):
                 raise TooLarge("it and what is before it hold more changes than fit into memory here")
