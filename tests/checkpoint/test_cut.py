@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -14,8 +15,16 @@ from surestart.facts.checkpoint.cut import CannotCut, Cut, CutStorage, read_cut
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
+from surestart.remedies.loss.loss import Loss
 from surestart.remedies.plan.cut_checkpoint import forget_cut, is_placed, place_cut, scratch_folder, write_cut
-from surestart.remedies.planning.rewind_batches import find_fault, kept_batches, newest_whole
+from surestart.remedies.planning.describe_rewind import describe_loss
+from surestart.remedies.planning.rewind_batches import (
+    file_not_looked_for,
+    find_fault,
+    kept_batches,
+    newest_whole,
+    unread_files,
+)
 from surestart.verdict.inspection import inspect_checkpoint
 
 HERE = Path(__file__).parent
@@ -192,3 +201,18 @@ def test_the_newest_batch_whose_state_is_whole_is_found(unpacked: Path, tmp_path
         path.unlink()
     assert "STATE" in find_fault(storage(place), 11)
     assert newest_whole(storage(place), batches) == 9
+
+
+def test_of_files_in_a_cloud_store_it_is_not_said_that_they_are_still_there(unpacked: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(unpacked / "checkpoints/4.0/files", tmp_path / "own"))
+    newest = kept_batches(read_checkpoint(str(place)))[-1]
+    for file in (place / "sources/0").glob("[0-9]*"):
+        file.write_text(re.sub(r'"path":"file:/+', '"path":"s3a://bucket/', file.read_text()))
+
+    found = read_checkpoint(str(place))
+    assert list(unread_files(storage(place), found, 0)) == []
+    file = file_not_looked_for(storage(place), found, 0)
+    assert file.startswith("s3a://bucket/")
+    assert f"still there was not looked at, such as {file}:" in describe_loss(Loss(), False, file)
+    assert "still reaches back" in describe_loss(Loss(), False)
+    assert file_not_looked_for(storage(place), found, newest) == ""

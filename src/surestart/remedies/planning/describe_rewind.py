@@ -13,6 +13,7 @@ from surestart.remedies.planning.rewind_batches import (
     Bound,
 )
 from surestart.remedies.planning.rewind_choice import bounding
+from surestart.words.inert import inert
 
 if TYPE_CHECKING:
     pass
@@ -47,7 +48,13 @@ def describe_bounds(stage: str, checkpoint: Checkpoint, bounds: Sequence[Bound])
     return f"How far back {stage} can go: {bounding(bounds) or 'not known'} ({told})."
 
 
-def describe_loss(loss: Loss, by_position: bool) -> str:
+def describe_loss(loss: Loss, by_position: bool, not_looked_for: str = "") -> str:
+    """not_looked_for: a file that is to be read again, and may be gone for all that is known."""
+    if not_looked_for and not by_position:
+        return (
+            "Its rows have no positions: whether each comes again is not counted, and whether its files are still "
+            f"there was not looked at, such as {inert(not_looked_for, 300)}: see to it before you apply this."
+        )
     if not by_position:
         return "Its rows have no positions: whether each comes again is not counted; its source still reaches back."
     if loss.rows:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
+from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now, read_journals
 from surestart.journal.next_command import named, plan_command
@@ -32,6 +34,7 @@ from surestart.remedies.planning.foretell import check_loss, describe_rebuild, u
 from surestart.remedies.planning.make_plan import IN_PLACE
 from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_back import Back, back_below, back_to, standing_commits
+from surestart.remedies.planning.rewind_batches import file_not_looked_for
 from surestart.remedies.planning.rewind_choice import To, choose_batch
 from surestart.remedies.planning.run_steps import run_steps
 from surestart.typed import surestart
@@ -69,9 +72,10 @@ def plan_rewind(
     if request.run and not declared:
         steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+    unseen = file_not_looked_for(LocalStorage(str(local_folder(top.link.checkpoint))), whole, batch)
     lines = [line for one in back for line in describe_back(one)]
     lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
-    lines += [describe_bounds(stage, whole, bounds), describe_loss(loss, counts_by_position(spark, top.link))]
+    lines += [describe_bounds(stage, whole, bounds), describe_loss(loss, counts_by_position(spark, top.link), unseen)]
     for each in back:
         going = list(each.rows.values())
         known = None if None in going else sum(count or 0 for count in going)

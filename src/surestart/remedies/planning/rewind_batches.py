@@ -72,6 +72,15 @@ def newest_whole(storage: Storage, batches: Iterable[int]) -> int | None:
 
 def unread_files(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterator[str]:
     """Files that were read after the batch, and are not there any more to be read again."""
+    return (path for path in _files_after(storage, checkpoint, batch) if _is_local(path) and not _is_there(path))
+
+
+def file_not_looked_for(storage: Storage, checkpoint: Checkpoint, batch: int) -> str:
+    """A file that was read after the batch, and lies where nobody looked whether it still is; "" for none."""
+    return next((path for path in _files_after(storage, checkpoint, batch) if not _is_local(path)), "")
+
+
+def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterator[str]:
     entry = checkpoint.offsets.get(batch)
     if not isinstance(entry, OffsetLogEntry):
         return
@@ -97,9 +106,11 @@ def unread_files(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterat
                     next="surestart plan --help",
                     code="FileListUnreadable",
                 ) from error
-            for path in listed:
-                if plain_path(path).startswith(("file:/", "/")) and not _is_there(path):
-                    yield path
+            yield from listed
+
+
+def _is_local(path: str) -> bool:
+    return plain_path(path).startswith(("file:/", "/"))
 
 
 def _is_there(path: str) -> bool:
