@@ -1,7 +1,7 @@
 """Which stream is meant: one of surestart.toml by its name, or a declaration that is given.
 
     surestart.start(writer, "orders")                              the file: of $SURESTART_STREAMS, nearest above the
-                                                                   working folder, or above the script
+                                                                   working folder and nearest above the script
     surestart.start(writer, surestart.Stream("orders", CHECKPOINT))    no file is needed
 
 Runs and claims are where the file says that declares it. Without such a file they are beside the checkpoint, in
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,18 +46,20 @@ class Declared:
 
 def find_declared(stream: Stream | str, file: str | Path = "") -> Declared:
     """The stream, and where its history is. file: the one that declares it, if it is not found by itself."""
-    path = _find_file(file)
-    project = read_project_file(path) if path is not None else None
+    projects = [read_project_file(path) for path in _find_files(file)]
     if isinstance(stream, str):
-        stream = _of_name(stream, project)
-    in_file = project is not None and any(_is_declared(stream, one) for one in project.streams)
-    if project is None or not (in_file or file):
+        stream = _of_name(stream, projects)
+    declaring = [project for project in projects if any(_is_declared(stream, one) for one in project.streams)]
+    if declaring:
+        project = declaring[0]
+    elif file and projects:
+        project = projects[0]
+    else:
         parent, _, _ = stream.checkpoint.rstrip("/").rpartition("/")
         project = ProjectFile(Path(FILE), history=f"{parent}/.surestart")
     environment = with_stream(environment_of_streams(project, os.environ.get("SURESTART_ENV") or "local"), stream)
-    nearest = path is not None and path == find_project_file()
-    typed = "" if path is None or nearest else f"--streams {word(path)}"
-    return Declared(stream, replace(environment, typed=typed), in_file)
+    typed = f"--streams {word(project.path)}" if declaring and project.path != find_project_file() else ""
+    return Declared(stream, replace(environment, typed=typed), bool(declaring))
 
 
 def _is_declared(stream: Stream, declared: Stream) -> bool:
@@ -65,20 +68,32 @@ def _is_declared(stream: Stream, declared: Stream) -> bool:
     return stream.name == declared.name and same
 
 
-def _find_file(named: str | Path) -> Path | None:
+def _find_files(named: str | Path) -> tuple[Path, ...]:
+    """The file that was named; else the nearest above the working folder and the nearest above the script."""
     if named or os.environ.get(VARIABLE):
-        return Path(named or os.environ[VARIABLE])
+        return (Path(named or os.environ[VARIABLE]),)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    return find_project_file() or (find_project_file(Path(script).absolute().parent) if script else None)
+    found = (find_project_file(), find_project_file(Path(script).absolute().parent) if script else None)
+    return tuple(dict.fromkeys(path for path in found if path is not None))
 
 
-def _of_name(name: str, project: ProjectFile | None) -> Stream:
-    known = {one.name: one for one in project.streams} if project is not None else {}
-    if name in known:
-        return known[name]
-    where = f"{project.path} declares {', '.join(known) or 'no stream'}" if project else f"there is no {FILE} above it"
+def _of_name(name: str, projects: Sequence[ProjectFile]) -> Stream:
+    known = [(project.path, one) for project in projects for one in project.streams if one.name == name]
+    if len({one for _, one in known}) == 1:
+        return known[0][1]
+    if known:
+        raise UsageError(
+            f"stream {name!r} is declared in {' and in '.join(str(path) for path, _ in known)}, and not alike",
+            meaning="Which of the two is meant is not to be guessed, so nothing was judged and nothing started.",
+            next=in_the_code(f"name the file, file={str(known[0][0])!r}"),
+            code="StreamNotDeclared",
+        )
+    where = "; ".join(
+        f"{project.path} declares {', '.join(one.name for one in project.streams) or 'no stream'}"
+        for project in projects
+    )
     raise UsageError(
-        f"no stream {name!r} is declared: looked from {Path.cwd()}, {where}",
+        f"no stream {name!r} is declared: looked from {Path.cwd()}, {where or f'there is no {FILE} above it'}",
         meaning="Which checkpoint and which table are meant is not known, so nothing was judged and nothing started.",
         next=in_the_code(f"name the file, file='/path/of/{FILE}', or give a surestart.Stream in place of the name"),
         code="StreamNotDeclared",
