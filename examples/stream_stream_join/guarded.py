@@ -1,5 +1,7 @@
 """Orders joined with their payments, each from a folder of landed files; a payment comes within a minute."""
 
+from pyspark.sql import functions as F
+
 import surestart
 from examples.scene import FOLDER, ORDER, orders_as_files, session
 
@@ -12,7 +14,7 @@ orders = spark.readStream.schema(ORDER).json(f"{HERE}/orders").withWatermark("at
 payments = spark.readStream.schema(ORDER).json(f"{HERE}/payments").selectExpr("id AS paid", "at AS paid_at")
 joined = orders.join(
     payments.withWatermark("paid_at", "1 minute"),
-    on=[orders.id == payments.paid, "paid_at BETWEEN at AND at + INTERVAL 1 MINUTE"],
+    on=F.expr("id = paid AND paid_at BETWEEN at AND at + INTERVAL 1 MINUTE"),
 )
 writer = (
     joined.select("id", "customer", "amount", "paid_at")
