@@ -105,7 +105,6 @@ def test_named_offsets_of_a_partition_are_read_again_and_the_others_are_not(stoo
     assert stood.rows() == stood.stored
 
 
-@pytest.mark.long(instead="remedies/test_replay.py::test_planning_changes_nothing")
 def test_a_lost_checkpoint_goes_on_at_the_offsets_that_the_table_holds(stood) -> None:
     shutil.rmtree(stood.environment.checkpoint("raw-ingest"))
     # A partition that was never seen is read from its first record.

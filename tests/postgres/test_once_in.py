@@ -7,12 +7,17 @@ import pytest
 from psycopg.rows import dict_row
 
 from surestart.errors import Refused, UsageError
-from surestart.facts.postgres.ledger import LedgerKey, read_ledger
-from surestart.facts.postgres.url import DatabaseUrl
+from surestart.facts.postgres.ledger import LedgerKey
 from surestart.guarding.once_in import note_in
 from tests.postgres.database import EVENTS, QUERY_ID, Database
 
-URL = DatabaseUrl(variable="SURESTART_POSTGRES_URL")
+
+def noted(database: Database) -> list[int]:
+    """The batches in the ledger; a transaction that was rolled back has not made it either."""
+    if database.one("SELECT to_regclass('surestart_ledger')") is None:
+        return []
+    found = database.rows("SELECT batch_id FROM surestart_ledger WHERE query_id = %s", (QUERY_ID,))
+    return sorted(batch_id for (batch_id,) in found.elements())
 
 
 def key(batch_id: int) -> LedgerKey:
@@ -24,12 +29,11 @@ def test_the_row_is_committed_with_the_rows_or_not_at_all(database: Database) ->
     with psycopg.connect(database.url, row_factory=dict_row) as connection:
         assert note_in(connection, key(0))
         connection.rollback()
-    assert read_ledger(URL, QUERY_ID, "events").count == 0
+    assert noted(database) == []
     for batch_id, new in ((0, True), (0, False), (1, True)):
         with psycopg.connect(database.url, row_factory=dict_row) as connection:
             assert note_in(connection, key(batch_id)) is new
-    view = read_ledger(URL, QUERY_ID, "events")
-    assert (view.count, view.last_batch, view.gaps) == (2, 1, ())
+    assert noted(database) == [0, 1]
 
 
 def test_a_batch_below_the_ledgers_last_is_refused_whether_or_not_it_is_there(database: Database) -> None:
@@ -51,7 +55,7 @@ def test_two_drivers_with_one_batch_are_one(database: Database) -> None:
         assert note_in(first, key(1))
         with pytest.raises(psycopg.errors.LockNotAvailable):
             note_in(second, key(1))
-    assert read_ledger(URL, QUERY_ID, "events").last_batch == 1
+    assert noted(database) == [0, 1]
 
 
 def test_autocommit_needs_a_transaction_block(database: Database) -> None:

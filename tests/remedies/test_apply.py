@@ -36,7 +36,6 @@ def test_the_same_digest_acts_once(spark: Any, stood: Environment) -> None:
     assert_exact(stood)
 
 
-@pytest.mark.long(instead="test_a_stage_in_the_middle_of_a_remedy_does_not_start")
 def test_what_moved_since_the_plan_is_named_and_nothing_changed(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "raw-ingest")
     land_more(stood)

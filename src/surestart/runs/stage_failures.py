@@ -95,7 +95,11 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     if missing is not None:
         return missing
     first = next((line for line in text.splitlines() if line.strip()), "no message")
-    name = _cause_in(text) or type(failure).__name__
+    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
+    carriers = {entry.name for entry in all_explanations() if entry.wrapper}
+    otherwise = condition.group(1) if condition else type(failure).__name__
+    is_cause = condition is not None and otherwise not in carriers
+    name = otherwise if is_cause else _known_by_its_words(text) or otherwise
     return StageFailed(
         f"stage {context.stage!r} stopped: {first.strip()[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
@@ -106,13 +110,10 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     )
 
 
-def _cause_in(text: str) -> str:
-    """The name under which the cause is explained; "" where there is none. Spark 3.5 names fewer errors, so that the
-    words have to tell; and what only carries the cause, such as the error of a batch's function, is not the cause."""
+def _known_by_its_words(text: str) -> str:
+    """The name under which the cause is explained; Spark 3.5 gives fewer errors a name of their own. "" where only
+    what carries it is known, such as the error of a batch's function."""
     # Below its first frame of Java a text names classes and plans, which are nobody's fault.
     message = text.partition("\n\tat ")[0]
-    carriers = {entry.name for entry in all_explanations() if entry.wrapper}
-    given = [name for name in re.findall(r"\[([A-Z][A-Z0-9_.]+)\]", text) if name != "STREAM_FAILED"]
-    named = [name for name in given[:1] if name not in carriers]
-    by_words = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
-    return next(iter([*named, *filter(str.isupper, by_words), *given]), "")
+    names = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
+    return next((name for name in names if name.isupper()), "")
