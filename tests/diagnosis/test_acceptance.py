@@ -369,6 +369,26 @@ def test_a_constant_identity_skips_after_a_reset_and_is_judged_by_the_highest_ba
     assert codes(ask(table({}), 5, sink=CONSTANT)) == ("SINK_CONSTANT_IDENTITY_UNKNOWN",)
 
 
+def test_a_constant_that_the_table_does_not_know_is_no_sign_that_its_rows_are_of_others() -> None:
+    known = table({"my-app": 9}, has_rows=True)
+    wrong = replace(CONSTANT, constant="my-ap")
+
+    for batch, replayed in ((0, False), (0, True)):
+        answer = ask(known, batch, query_id=None, replayed=replayed, sink=wrong)
+        assert codes(answer) == ("SINK_FRESH_START_UNCLEAR",)
+        assert ask(known, batch, replayed=replayed, sink=replace(wrong, new=True)).acceptance is ACCEPTS
+        assert ask(table({}, has_rows=False), batch, replayed=replayed, sink=wrong).acceptance is ACCEPTS
+
+
+def test_a_constant_that_the_table_has_forgotten_recognises_no_replay() -> None:
+    forgot = table({"my-app": 4}, retention=1, retention_text="interval 1 hours")
+    older = table({"my-app": 4}, sees_newest=False, complete=False)
+
+    assert codes(ask(forgot, 4, replayed=True, sink=CONSTANT)) == ("SINK_FORGOT_QUERY",)
+    assert ask(older, 5, sink=CONSTANT).acceptance is CANNOT_TELL
+    assert ask(older, 4, sink=CONSTANT).acceptance is SKIPS
+
+
 @pytest.mark.parametrize("kind", ["kafka", "jdbc", "foreach"])
 def test_a_sink_without_a_record_cannot_be_judged(kind: str) -> None:
     sink = SinkDeclaration(kind, "/t", "/t", identity="none")

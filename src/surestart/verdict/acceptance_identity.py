@@ -77,7 +77,7 @@ def judge_unknown_identity(case: Case) -> SinkAcceptance:
     """The sink knows no batch of the identity that the next start writes under, though batches were planned."""
     batch, sink, evidence, commands = case.next.batch, case.sink, case.evidence, case.commands
     if case.app_id is not None and case.app_id in evidence.transactions:
-        return _judge_forgotten(case, case.app_id, evidence.transactions[case.app_id].version)
+        return judge_forgotten(case, case.app_id, evidence.transactions[case.app_id].version)
     former = _former_selves(case)
     if not evidence.complete or evidence.retention_text:
         finding = say.incomplete(sink, evidence, commands)
@@ -163,7 +163,7 @@ def was_made_anew(case: Case) -> bool:
     return all((time or 0) > committed * 1000 + 1000 for time in [commits[0].timestamp, *writing])
 
 
-def _judge_forgotten(case: Case, app_id: str, table_batch: int) -> SinkAcceptance:
+def judge_forgotten(case: Case, app_id: str, table_batch: int) -> SinkAcceptance:
     """The log still shows this identity's last batch, and Delta no longer heeds it."""
     batch, sink, evidence, commands = case.next.batch, case.sink, case.evidence, case.commands
     if table_batch >= batch:

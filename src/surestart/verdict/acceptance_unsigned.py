@@ -20,7 +20,8 @@ from surestart.facts.evidence.sink_evidence import is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
-from surestart.verdict.acceptance_identity import was_made_anew
+from surestart.verdict.acceptance_fresh import judge_fresh
+from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
 from surestart.verdict.batch_times import Trace, batches_by_time, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Severity
@@ -62,10 +63,13 @@ def judge_constant(case: Case, name: str = "") -> SinkAcceptance:
     highest = max(found.values(), default=None)
     if highest is None:
         if batch == 0:
-            return case.answer(Acceptance.ACCEPTS, "knows no batch of the constant id")
+            # A wrong constant, or none, is not known to the table of a deleted checkpoint either.
+            return judge_fresh(case)
         finding = say.constant_unknown(sink, batch, case.commands)
         return case.answer(Acceptance.CANNOT_TELL, "no constant identity is known to it", finding)
     name = next(app_id for app_id, version in found.items() if version == highest)
+    if case.evidence.last_batch(name, case.now) is None:
+        return judge_forgotten(case, name, highest)
     if highest > batch or (highest == batch and not case.next.replayed):
         finding = say.constant_skips(sink, name, highest, batch, case.commands)
         return case.answer(
@@ -74,6 +78,9 @@ def judge_constant(case: Case, name: str = "") -> SinkAcceptance:
             finding,
             table_batch=highest,
         )
+    if not case.evidence.sees_newest or name in case.evidence.unreached:
+        finding = say.incomplete(sink, case.evidence, case.commands)
+        return case.answer(Acceptance.CANNOT_TELL, f"knows at least batch {highest} under {name!r}", finding)
     lost = find_lost_output(sink, case.evidence, name, case.commands)
     if highest == batch:
         if any(finding.severity is Severity.UNSAFE for finding in lost):
