@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from surestart.remedies.plan.check_plan import check_names, check_touched
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.plan.running import Running
 from surestart.remedies.planning.plan_restart import plan_restart
+from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.request import Request
 from surestart.remedies.steps import retire
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, pipeline_of_streams
@@ -178,3 +180,38 @@ def test_its_checkpoint_is_put_beside_its_place_and_comes_back_byte_for_byte(tmp
     retire.undo_step(Running(None, environment, chain, plan, Journal(tuple(entries)), print), step)  # type: ignore[arg-type]
     assert read_manifest(checkpoint) == before
     assert (tmp_path / "chk" / "_retired" / "orders" / f"{plan.digest[:16]}-undone").is_dir()
+
+
+def spoil_with_a_table(checkpoint: Path) -> None:
+    write_commit(checkpoint / "inner", 0, *create())
+
+
+def spoil_with_a_checkpoint(checkpoint: Path) -> None:
+    write_checkpoint(checkpoint / "other", planned=1, committed=1)
+
+
+def put_a_table_there(checkpoint: Path) -> None:
+    checkpoint.rename(checkpoint.with_name("elsewhere"))
+    write_commit(checkpoint, 0, *create())
+    (checkpoint / "part-0.parquet").write_bytes(b"rows")
+
+
+def put_only_rows_there(checkpoint: Path) -> None:
+    checkpoint.rename(checkpoint.with_name("elsewhere"))
+    checkpoint.mkdir()
+    (checkpoint / "part-0.parquet").write_bytes(b"rows")
+
+
+@pytest.mark.parametrize("spoil", [spoil_with_a_table, spoil_with_a_checkpoint, put_a_table_there, put_only_rows_there])
+def test_nothing_but_a_checkpoint_is_moved_aside(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    """A wrong path in the file would take a table away, or the checkpoints of other streams."""
+    environment, chain = declared(tmp_path, "sink = { kafka = 'x' }", [kafka(0)])
+    spoil(tmp_path / "chk" / "orders")
+
+    for plan in (
+        lambda: plan_restart(None, environment, chain, "orders", 0, Request({})),  # type: ignore[arg-type]
+        lambda: plan_retire(None, environment, chain, "orders", False, Request({})),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(Refused) as refused:
+            plan()
+        assert refused.value.code == "NotOneCheckpoint"

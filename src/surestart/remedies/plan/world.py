@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
-from surestart.errors import Refused
-from surestart.facts.checkpoint.manifest import Manifest, local_folder, read_manifest
+from surestart.errors import CannotTell, Refused
+from surestart.facts.checkpoint.manifest import Manifest
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
@@ -21,6 +21,7 @@ from surestart.remedies.plan.chain import Chain, Link
 from surestart.remedies.plan.database_facts import as_database_world
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.plan.plan_again import plan_again
+from surestart.remedies.plan.what_moves import read_what_moves
 from surestart.spark.session import runs_on_databricks, spark_version
 from surestart.spark.spark_lines import find_line, get_line
 from surestart.typed import spark_sql, surestart
@@ -64,10 +65,11 @@ class LinkFacts:
 
 def read_link(link: Link, spark: SparkSession | None, *, with_files: bool = True) -> LinkFacts:
     """with_files False: its checkpoint's files are not read one by one; the stage may be writing them."""
+    checkpoint = read_checkpoint(link.checkpoint, entries=2)
     return LinkFacts(
         link=link,
-        checkpoint=read_checkpoint(link.checkpoint, entries=2),
-        manifest=read_manifest(local_folder(link.checkpoint)) if with_files else Manifest({}),
+        checkpoint=checkpoint,
+        manifest=read_what_moves(link, checkpoint) if with_files else Manifest({}),
         tables={output.table.name: read_table_facts(spark, output.table) for output in link.outputs},
     )
 
@@ -98,8 +100,6 @@ def read_table_facts(spark: SparkSession | None, table: Table) -> TableFacts:
 
 
 def _by_session(spark: SparkSession | None, table: Table) -> TableFacts:
-    from surestart.errors import CannotTell
-
     if spark is None:
         raise CannotTell(
             f"{table.qualified} is in a catalog and no session was given",

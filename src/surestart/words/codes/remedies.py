@@ -52,6 +52,7 @@ CODES: tuple[Code, ...] = (
     raised("NotAKeptTable", "refused", "The table is none that a remedy has kept rows in.", PRUNE),
     raised("NotConfirmed", "usage", "The name of what is changed was not typed.", HISTORY),
     raised("NotExact", "stopped half-way", "The remedy is done, and its count finds rows lost or doubled.", VERIFY),
+    raised("NotOneCheckpoint", "refused", "With the folder of the checkpoint something else would be moved."),
     raised("NothingSince", "usage", "No batch was written at that time or later.", HISTORY),
     raised("NothingToApply", "usage", "The plan has no steps."),
     raised("OwnJobRun", "refused", "The remedy runs in a run of the very job that it would pause.", HISTORY),
