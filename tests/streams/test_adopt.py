@@ -16,6 +16,7 @@ from surestart.streams.adopt.add import add_to_file
 from surestart.streams.adopt.adopt import Adoption, adopt
 from surestart.streams.adopt.notes import ANOTHER_ID, NO_CHECKPOINT, NOT_CARRIED, NOT_READ, TWO_CHECKPOINTS
 from surestart.streams.project_file import read_project_file
+from tests.deltalog.handmade import info, txn
 from tests.streams.lake import Lake, make_lake
 
 
@@ -266,3 +267,22 @@ def test_whatever_folders_are_called_the_file_is_read_back(names: list[str], tmp
 
 def small_lake(root: Path) -> Lake:
     return Lake(root, random.Random(1))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_clone_brings_batches_that_the_stream_did_not_write_there(tmp_path: Path, moved: bool) -> None:
+    """A backup that stays behind would make a healthy stream unsafe; so would the table that it has left."""
+    lake = Lake(tmp_path, random.Random(1))
+    table = lake.table("t")
+    _, query_id = lake.checkpoint("chk", 3, source="kafka")
+    for number in range(2):
+        lake.batch(table, query_id, number)
+    clone = lake.table("clone")
+    lake.commit(clone, info("CLONE"), txn(query_id, 1))
+    for number in range(2, 4):
+        lake.batch(clone if moved else table, query_id, number)
+
+    (one,) = adopt([str(tmp_path)]).adopted
+
+    assert [sink.table.location for sink in one.joined.sinks] == [clone if moved else table]
+    assert "CLONE" in one.joined.asks[0]

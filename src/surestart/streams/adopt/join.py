@@ -29,6 +29,8 @@ from surestart.streams.adopt.notes import (
 )
 from surestart.words.time_text import time_text
 
+_CLONE = "CLONE"
+
 
 @dataclass(frozen=True)
 class JoinedSink:
@@ -103,6 +105,8 @@ def _join(checkpoint: FoundCheckpoint, evidence: Evidence) -> Joined:
         if table.id and any(one in tables for one in twins):
             reach = max(writer.last_batch for writer in table.of_query(checkpoint.query_id))
             asks.append(f"{table.location} knows it up to batch {reach}, and a copy of that table does too")
+        elif said := _is_one_of_a_clone(table, tables, checkpoint.query_id):
+            asks.append(said)
         else:
             sinks.append(_join_sink(table, checkpoint.query_id))
     modes = {mode for sink in sinks for writer in sink.writers for mode in writer.output_modes}
@@ -110,6 +114,27 @@ def _join(checkpoint: FoundCheckpoint, evidence: Evidence) -> Joined:
     if not sinks and not asks:
         asks += list(_hints(checkpoint, evidence))
     return Joined(replace(checkpoint, output_mode=mode), sources, tuple(sinks), tuple(asks))
+
+
+def _is_one_of_a_clone(table: FoundTable, tables: Sequence[FoundTable], query_id: str) -> str:
+    """What stays open of a table that knows the query by a CLONE alone, or that its own clone has gone past: a deep
+    clone brings the batches that a stream has written with it (docs.databricks.com, delta/clone)."""
+
+    def reach(one: FoundTable) -> int:
+        return max(writer.last_batch for writer in one.of_query(query_id))
+
+    if _operations(table, query_id) == {_CLONE}:
+        return f"{table.location} knows it up to batch {reach(table)}, and by a CLONE alone"
+    if _CLONE in _operations(table, query_id):
+        return ""
+    clones = [one for one in tables if {_CLONE} < _operations(one, query_id) and reach(one) > reach(table)]
+    if not clones:
+        return ""
+    return f"{table.location} knows it up to batch {reach(table)}; {clones[0].location} is a CLONE and further on"
+
+
+def _operations(table: FoundTable, query_id: str) -> set[str]:
+    return {operation for writer in table.of_query(query_id) for operation in writer.operations}
 
 
 def _is_the_only_one_as_far(tables: Sequence[FoundTable], copies: Sequence[FoundCheckpoint]) -> FoundCheckpoint | None:
