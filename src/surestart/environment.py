@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from surestart.errors import UsageError
-from surestart.typed import in_the_code, surestart
+from surestart.typed import at, in_the_code, surestart
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
 # Those that have a root of their own in the folder in which a command is typed.
@@ -125,6 +125,10 @@ class Environment:
                 f"lies inside the tables' folder {tables}",
                 "VACUUM of a table deletes files it does not know, checkpoint files included.",
             )
+
+    def begin_command(self, options: str = "") -> str:
+        """What comes next where every stage may start."""
+        return surestart("run", "all", place=at(self.name, options))
 
     @property
     def in_one_folder(self) -> bool:

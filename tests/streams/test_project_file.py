@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import UsageError
+from surestart.report.text.history_table import render_history
+from surestart.report.text.stage_table import render_stages
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import find_project_file, read_project_file
 
@@ -60,6 +62,17 @@ def test_the_nearest_file_above_is_found(tmp_path: Path) -> None:
     assert find_project_file(below) == path
 
 
+def test_nobody_is_told_to_let_surestart_run_a_declared_stream(tmp_path: Path) -> None:
+    environment = environment_of_streams(read_project_file(written(tmp_path, GOOD)))
+    told = [
+        render_stages(environment, [], "--streams f.toml"),
+        render_history(environment, [], {}, 0, "--streams f.toml"),
+    ]
+    for text in told:
+        (line,) = (line for line in text.splitlines() if line.startswith("Next: "))
+        assert line.startswith("Next: surestart doctor -e local --streams f.toml  # ")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -74,6 +87,8 @@ def test_the_nearest_file_above_is_found(tmp_path: Path) -> None:
         "[stream.'a b']\ncheckpoint = '/c'",
         "stream = 3",
         "history = 3",
+        '[stream.a]\ncheckpoint = "/c\\u0000"',
+        '[stream.a]\ncheckpoint = "/c"\nsink = {delta = "/t\\u0000"}',
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:

@@ -195,6 +195,8 @@ class _Reader:
 
     def place(self, said: str, key: str) -> str:
         """Raises for a path that means another folder to another reader. A name has no slash, or stands in ticks."""
+        if "\0" in said:
+            raise self.bad(f"{key}: {said!r} holds a NUL, which no path and no name can", key)
         if said.startswith("~"):
             whole = str(Path(said).expanduser()) if not said.startswith("~/..") else "the whole path"
             raise self.bad(f"{key}: {said!r} is another folder for every user; here it is {whole}", key)

@@ -47,7 +47,7 @@ def _lines(
     if not runs:
         yield "No run is recorded yet."
         yield ""
-        yield f"Next: surestart run all {at(environment.name, options)}"
+        yield f"Next: {environment.begin_command(options)}"
         return
     width = max(len(inert(run.stage, 20)) for run in runs)
     yield f"  {'started (UTC)':<16}  {'stage':<{width}}  {'batches':<11}  {'rows':>11}  {'took':>6}  how it ended"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from surestart.environment import Environment
 from surestart.report.text.inspection import render_finding
 from surestart.report.text.state import state_in_a_line
-from surestart.typed import at
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.fleet_row import sink_in_a_word
 from surestart.words.finding import Finding, Severity, Verdict, verdict_of
@@ -63,7 +62,7 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
 
 
 def next_command(environment: Environment, worst: Finding | None, options: str = "") -> str:
-    return worst.next if worst and worst.next else f"surestart run all {at(environment.name, options)}"
+    return worst.next if worst and worst.next else environment.begin_command(options)
 
 
 def _findings(diagnoses: Sequence[Diagnosis]) -> Iterator[str]:
