@@ -221,6 +221,18 @@ def test_damage_to_rocksdb_is_named(
     assert said in caught.err
 
 
+@pytest.mark.parametrize("batch", [0, 1])
+def test_changes_of_families_that_no_snapshot_names_are_not_passed_over(
+    own: Any, batch: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = own("transform-rockslog")
+    for partition in (0, 1):
+        (path / f"state/0/{partition}/1.zip").unlink()
+
+    stores = as_json(capsys, path, "--batch", batch, code=4)["stores"]
+    assert all("that names the column family" in store["not_read"] for store in stores)
+
+
 def test_without_the_library_it_says_what_to_install(
     checkpoints: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -191,6 +191,8 @@ def _of_rocksdb(
     opened = open_rocksdb(storage, folder, wanted.version, state_id(checkpoint, wanted, partition), look)
     with opened.stack:
         if family not in opened.families and family != DEFAULT_STORE:
+            if opened.of_unknown_families():
+                raise Lacking(f"a snapshot in {folder}/ that names the column family {family}")
             return
         front = opened.families.get(family, b"")
         for key, value in opened.rows(front):

@@ -60,6 +60,11 @@ class RocksDbStore:
     families: Mapping[str, bytes]
     stack: ExitStack
 
+    def of_unknown_families(self) -> bool:
+        """Whether rows may be of a family that no snapshot names: Spark makes one whenever it makes a family."""
+        known = set(self.families.values())
+        return self.database is None or any(key[:2] not in known for key in self.changed.of)
+
     def rows(self, family: bytes) -> Iterator[tuple[bytes, bytes]]:
         """What was changed since the snapshot first, then the snapshot."""
         for key, change in self.changed.of.items():
