@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from surestart.cli.main import main
+from surestart.cli.plan import next_command
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.journal.journal import BEGUN, DONE, UNDOING, Entry, Journal
-from surestart.remedies.plan.chain import Chain, read_chain
+from surestart.remedies.plan.chain import Chain, anew_command, read_chain
 from surestart.remedies.plan.check_plan import check_names, check_touched
 from surestart.remedies.plan.plan import Plan
 from surestart.remedies.plan.running import Running
@@ -215,3 +219,21 @@ def test_nothing_but_a_checkpoint_is_moved_aside(tmp_path: Path, spoil: Callable
         with pytest.raises(Refused) as refused:
             plan()
         assert refused.value.code == "NotOneCheckpoint"
+
+
+def test_what_a_declared_stream_is_told_next_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rewind that is not possible named a reset, the reset a rewind; a resume named a run."""
+    environment, chain = declared(tmp_path, "sink = { kafka = 'x' }", [kafka(0)])
+    (tmp_path / "surestart.toml").write_text(
+        f"[stream.orders]\ncheckpoint = '{chain.link('orders').checkpoint}'\nsink = {{ noop = 'x' }}\n"
+    )
+    place = ("--streams", str(tmp_path / "surestart.toml"))
+    nothing_to_do = replace(
+        plan_of(tmp_path, "sink = { kafka = 'x' }", [kafka(0)]), remedy="resume", verdict="safe", steps=()
+    )
+    args = argparse.Namespace(root="", set=[], pipeline="", streams="", output="")
+
+    assert anew_command(environment, chain.link("orders")).startswith("surestart plan restart orders ")
+    assert next_command(nothing_to_do, args, environment).startswith("surestart doctor orders ")
+    assert main(["doctor", "nope", *place]) == 2
+    assert "Next: surestart doctor\n" in capsys.readouterr().err

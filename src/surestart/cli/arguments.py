@@ -155,6 +155,6 @@ def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> 
         raise UsageError(
             f"no stage {wanted!r}; stages: {', '.join(names)}, or all",
             meaning=f"The pipeline {pipeline.name!r} has {len(stages)} stages.",
-            next="surestart run all",
+            next="surestart run all" if all(stage.ours for stage in stages) else "surestart doctor",
         )
     return chosen

@@ -186,9 +186,15 @@ def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -
     sys.stdout.write(plan.as_json() if args.json else render_plan(plan, following))
 
 
+def _is_declared(environment: Environment) -> bool:
+    from surestart.streams.as_pipeline import StreamEnvironment
+
+    return isinstance(environment, StreamEnvironment)
+
+
 def next_command(plan: Plan, args: argparse.Namespace, environment: Environment) -> str:
     options = f" {at(environment.name, given_options(args))}"
-    if plan.remedy == "resume" and plan.verdict != "safe":
+    if (plan.remedy == "resume" and plan.verdict != "safe") or (not plan.steps and _is_declared(environment)):
         return f"surestart doctor {plan.stage}{options}"
     if not plan.steps:
         return f"surestart run {plan.stage}{options}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.errors import Refused, UsageError
-from surestart.journal.next_command import named
+from surestart.journal.next_command import named, plan_command
 from surestart.sinks.abilities import (
     EVERY_ROW,
     GOOD,
@@ -117,6 +117,11 @@ def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: s
             raise _not_ours(environment, link, f"{remedy} --clear-tables" if emptied else remedy)
         if remedy == "rewind" and isinstance(link.stage.sink, DeclaredSink):
             _refuse_unrecorded(environment, link.name, link.stage.sink)
+
+
+def anew_command(environment: Environment, link: Link) -> str:
+    """What is left where a table cannot go back: to begin anew, which of a declared stream its owner does."""
+    return plan_command(environment, "reset" if link.stage.ours else "restart", link.name)
 
 
 def _not_ours(environment: Environment, link: Link, remedy: str) -> UsageError:

@@ -19,7 +19,7 @@ from surestart.journal.next_command import plan_command
 from surestart.journal.rewound import former_ids
 from surestart.journal.start import find_start
 from surestart.remedies.loss.rewind_loss import counts_by_position
-from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.chain import Link, anew_command
 from surestart.remedies.plan.former_version import deleted_files
 from surestart.remedies.plan.read_back import stopping_findings
 from surestart.remedies.plan.world import LinkFacts
@@ -138,7 +138,7 @@ def _refuse_deleted(spark: SparkSession, environment: Environment, link: Link, n
             if of
             else f"version {version} of {name} cannot be read any more: {gone}",
             meaning="What the table held then cannot come back. Nothing was planned.",
-            next=plan_command(environment, "reset", link.name),
+            next=anew_command(environment, link),
             code="VersionGone",
         )
 

@@ -14,7 +14,7 @@ from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_undone
 from surestart.journal.next_command import plan_command
 from surestart.journal.taken_back import read_commits
-from surestart.remedies.plan.chain import Link
+from surestart.remedies.plan.chain import Link, anew_command
 from surestart.remedies.plan.kept import read_at
 from surestart.remedies.plan.other_writers import own_merges
 
@@ -42,7 +42,7 @@ def version_of_batch(
             f"the log of {table.name} has no commit of batch {batch} of {link.query} any more"
             + (f"; its oldest is batch {oldest}" if oldest is not None else "; it has none of this query"),
             meaning="What the table held then cannot be told from its log. Nothing was planned.",
-            next=plan_command(environment, "reset", link.name),
+            next=anew_command(environment, link),
             code="CommitGone",
         )
     return later[0].rows_at - 1 if later else commits[-1].version
@@ -79,7 +79,7 @@ def refuse_other_writers(
     way = (
         plan_command(environment, "replay", link.name, "--from-batch N") + "  # by the positions of the rows"
         if has_positions
-        else plan_command(environment, "reset", link.name)
+        else anew_command(environment, link)
     )
     raise Refused(
         f"{table.name} was changed since by another than {link.query}: {shown}{more}",
