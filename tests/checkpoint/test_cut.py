@@ -26,6 +26,7 @@ from surestart.remedies.planning.rewind_batches import (
     unread_files,
 )
 from surestart.verdict.inspection import inspect_checkpoint
+from surestart.verdict.shapes import diagnose_checkpoint
 
 HERE = Path(__file__).parent
 NEW = "11111111-2222-4333-8444-555555555555"
@@ -216,3 +217,17 @@ def test_of_files_in_a_cloud_store_it_is_not_said_that_they_are_still_there(unpa
     assert f"still there was not looked at, such as {file}:" in describe_loss(Loss(), False, file)
     assert "still reaches back" in describe_loss(Loss(), False)
     assert file_not_looked_for(storage(place), found, newest) == ""
+
+
+def test_state_that_is_gone_is_a_fault_also_where_the_start_is_not_known(unpacked: Path, tmp_path: Path) -> None:
+    place = Path(shutil.copytree(unpacked / "checkpoints/4.0/deduplication", tmp_path / "own"))
+    for file in (place / "offsets").glob("[0-9]*"):
+        text = file.read_text()
+        file.write_text(f"{text}\n{text.splitlines()[-1]}")
+    for crc in (place / "offsets").glob(".*.crc"):
+        crc.unlink()
+    assert "START_NOT_KNOWN" in [one.code for one in diagnose_checkpoint(read_checkpoint(str(place)))]
+    assert find_fault(storage(place), 0) == ""
+
+    (place / "state/0/0/1.delta").unlink()
+    assert find_fault(storage(place), 0).startswith("STATE_MISSING: state/0/0 ")

@@ -54,6 +54,9 @@ def find_fault(storage: Storage, batch: int) -> str:
         return cut
     shown = CutStorage(storage, cut)
     found = read_checkpoint(storage.location, shown)
+    # By itself: what a diagnosis cannot tell of the sources, it says in the place of what it knows of the state.
+    if missing := find_missing_state(found, batch + 1):
+        return f"STATE_MISSING: {missing.detail}"
     worse = [one for one in diagnose_checkpoint(found) if one.severity is Severity.UNSAFE]
     return f"{worse[0].code}: {worse[0].evidence}" if worse else ""
 
