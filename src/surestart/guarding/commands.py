@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from surestart.declaration import SinkDeclaration
 from surestart.typed import in_the_code
-from surestart.words.next_commands import Commands, ForeignCommands
+from surestart.words.next_commands import ForeignCommands, OwnersCommands
 
 
 @dataclass(frozen=True)
-class OfTheFile(Commands):
-    """A stream of surestart.toml, of which doctor and history know."""
+class OfTheFile(OwnersCommands):
+    """A stream of surestart.toml, of which doctor and history know; a remedy that starts it again is its owner's."""
 
     def run(self, note: str = "") -> str:
         return self.doctor(note or "it may be started by its own code")
