@@ -136,10 +136,17 @@ class _Run(Given):
     plan, digest, environment = _Plan(), DIGEST, ENVIRONMENT
 
 
+class _Stage(str):
+    """A stage of ours, by its name."""
+
+    __slots__ = ()
+    ours = True
+
+
 class _Link(Given):
     """A stage, or what stands for one."""
 
-    name, stage, query = "raw-ingest", "raw-ingest", "sensor-raw-ingest"
+    name, stage, query = "raw-ingest", _Stage("raw-ingest"), "sensor-raw-ingest"
 
 
 @dataclass(frozen=True)
