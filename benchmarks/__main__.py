@@ -5,7 +5,7 @@ tiny       batches of ten records: time and tasks
 growth     batch 1000 against batch 100; MERGE into a table 20 times as large
 recovery   kill -9 to the first new commit
 positions  what keeping each record's file and line costs
-postgres postgres_faults inspection state fleet hostile gate guard remedies
+postgres postgres_faults inspection state fleet hostile gate guard remedies rewind
            scripts beside this one, whose tables end up in the one table
 
 Exit code 1 when a bar is missed or a section failed.
@@ -27,7 +27,18 @@ from benchmarks.scripts import run_script
 from benchmarks.table import FULL, QUICK, Line, Plan, format_table
 
 OWN = ("tiny", "bulk", "recovery", "growth", "merge", "positions")
-OTHERS = ("postgres", "postgres_faults", "inspection", "state", "fleet", "hostile", "gate", "guard", "remedies")
+OTHERS = (
+    "postgres",
+    "postgres_faults",
+    "inspection",
+    "state",
+    "fleet",
+    "hostile",
+    "gate",
+    "guard",
+    "remedies",
+    "rewind",
+)
 SMALL = {
     "postgres": ("--rows", "20000", "--repeats", "1"),
     "postgres_faults": ("--rows", "50", "--faults", "2"),
@@ -38,6 +49,7 @@ SMALL = {
     "gate": ("2", "2000", "1000"),
     "guard": ("2", "5"),
     "remedies": ("20000", "2"),
+    "rewind": ("20000", "8"),
 }
 Section = Callable[[Path, Plan, Callable[[str], None]], list[Line]]
 _HERE = Path(__file__).parent

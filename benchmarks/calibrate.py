@@ -1,6 +1,7 @@
-"""Restarts every damaged checkpoint of the calibration on Spark 3.5, 4.1 and 4.2, each in a throw-away environment.
+"""Restarts every damaged checkpoint of the calibration on the lines of Spark that are not the default, each in a
+throw-away environment.
 
-    python benchmarks/calibrate.py             the three lines, one after the other
+    python benchmarks/calibrate.py             these lines, one after the other
     python benchmarks/calibrate.py 4.2         one line
     python benchmarks/calibrate.py 4.2 hole    only the shapes whose name contains "hole"
 
@@ -21,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from surestart.spark.spark_lines import get_line
+from surestart.spark.spark_lines import DEFAULT, NAMES, get_line
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".surestart" / "calibrate"
@@ -30,7 +31,7 @@ HOME = ROOT / ".surestart" / "calibrate"
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--worker"]:
         return restart_here(arguments[1], arguments[2:])
-    wanted = arguments[:1] or ["3.5", "4.1", "4.2"]
+    wanted = arguments[:1] or [line for line in NAMES if line != DEFAULT]
     codes = []
     for line in wanted:
         python = make_environment(line)

@@ -19,8 +19,8 @@ from typing import BinaryIO, ClassVar
 from benchmarks.inspection import _normal
 from benchmarks.process import run_measured
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.facts.storage.storage import Entry
-from surestart.verdict.inspect_all import Asked, inspect_all
+from surestart.facts.storage.storage import FolderEntry
+from surestart.verdict.inspect_all import FleetQuestion, inspect_all
 
 SECONDS, MEGABYTES, LINEAR, REQUESTS = 10.0, 300, 1.5, 60
 CORES, OVER_A_NETWORK = 2, 50
@@ -36,7 +36,7 @@ class CountedStore(LocalStorage):
     checks_crc = False  # type: ignore[assignment]
     asked: ClassVar[Counter[str]] = Counter()
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         self.asked["listings"] += 1
         return super().list_folder(path)
 
@@ -66,7 +66,7 @@ def main(sizes: list[int]) -> int:
             )
         small = Path(folder) / "network"
         make(small, OVER_A_NETWORK)
-        inspect_all(str(small), Asked(("none",)), storage=CountedStore(str(small)))
+        inspect_all(str(small), FleetQuestion(("none",)), storage=CountedStore(str(small)))
         asked, own = CountedStore.asked, {name: count / OVER_A_NETWORK for name, count in CountedStore.asked.items()}
         met.append(asked.total() / OVER_A_NETWORK < REQUESTS)
         print(

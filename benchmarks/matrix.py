@@ -21,7 +21,8 @@ HOME = ROOT / ".surestart" / "matrix"
 
 def main(names: list[str]) -> int:
     from tests.diagnosis.stream_damages import CASES, KAFKA_DAMAGES
-    from tests.diagnosis.stream_lab import StreamLab, count_wrong, matrix, restart_all
+    from tests.diagnosis.stream_lab import SAID, StreamLab, count_wrong, matrix, restart_all
+    from tests.diagnosis.stream_more_kinds import MORE_CASES
     from tests.diagnosis.stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
     from tests.diagnosis.stream_to_kafka import to_kafka
     from tests.diagnosis.stream_to_nowhere import NOWHERE_CASES
@@ -36,6 +37,7 @@ def main(names: list[str]) -> int:
         iceberg, function = to_iceberg(spark, HOME)
         every = [
             *CASES,
+            *MORE_CASES,
             *NOWHERE_CASES,
             *((kafka, damage) for damage in KAFKA_DAMAGES),
             *((iceberg, damage) for damage in ICEBERG_DAMAGES),
@@ -46,12 +48,14 @@ def main(names: list[str]) -> int:
         ]
         results = restart_all(StreamLab(spark, HOME), chosen, done=_tell)
     print(matrix(results))
-    return 1 if any(count_wrong(results, which)[at] for which in ("undeclared", "declared") for at in (0, 1)) else 0
+    return 1 if any(count_wrong(results, which)[at] for which in SAID for at in (0, 1)) else 0
 
 
 def _tell(result: Any) -> None:
-    said = f"{result.undeclared.verdict.value}, {result.declared.verdict.value}"
-    print(f"{result.seconds:5.1f} s  {said:<26} {result.name}: {result.outcome}", file=sys.stderr, flush=True)
+    from tests.diagnosis.stream_lab import SAID
+
+    said = ", ".join(getattr(result, which).verdict.value for which in SAID)
+    print(f"{result.seconds:5.1f} s  {said:<38} {result.name}: {result.outcome}", file=sys.stderr, flush=True)
 
 
 def make_session(more: dict[str, str], packages: tuple[str, ...]) -> Any:

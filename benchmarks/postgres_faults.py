@@ -30,7 +30,7 @@ from tests.servers.postgres_server import PostgresServer, postgres_server
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment, environment_from_settings
 from surestart.failpoints import VARIABLE as FAILPOINT
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.runs.runner import StageFailed, run_ungated
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.session import local_session
@@ -73,7 +73,7 @@ def _append_by_jdbc(batch_df: DataFrame, batch_id: int) -> None:
     login = {"user": str(at["user"]), "password": str(at["password"]), "driver": "org.postgresql.Driver"}
     address = f"jdbc:postgresql://{at['host']}:{at['port']}/{at['dbname']}"
     batch_df.write.mode("append").jdbc(address, "events", properties=login)
-    reach("jdbc.after_write")
+    fail_point("jdbc.after_write")
 
 
 @dataclass(frozen=True)

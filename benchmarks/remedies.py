@@ -23,7 +23,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.request import Request
 from surestart.runs.runner import run_stage

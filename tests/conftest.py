@@ -45,6 +45,9 @@ os.environ.setdefault(JAVA_OPTIONS, SHORT_RUN)
 LEFT_OUT = ("long", "chaos", "calibrate", "connect", "cluster", "lines", "serverless")
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
 BEGUN = pytest.StashKey[float]()
+# With --minutes: what is running is stopped so long after the end of the time. One that ran ten times as long as it is
+# known to take, and five minutes, hangs: it fails.
+GRACE_SECONDS, HANGS_AFTER, HANGS_SECONDS = 120.0, 10.0, 300.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -102,12 +105,37 @@ def keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if slices.get(item.nodeid) == config.option.slice]
 
 
+def left_of(config: pytest.Config) -> float:
+    """Seconds of --minutes that are left."""
+    return config.stash[BEGUN] + config.option.minutes * 60 - time.time()
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """What is begun in time and takes longer than anybody knew is stopped a little after the end of the time."""
+    if item.config.option.minutes:
+        item.add_marker(pytest.mark.timeout(max(left_of(item.config), 1.0) + GRACE_SECONDS, method="signal"))
+    return (yield)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    config = item.config
-    ends = time.time() - config.stash[BEGUN] + cost_of(item.nodeid, item.get_closest_marker("chaos") is not None)
-    if config.option.minutes and ends > config.option.minutes * 60:
-        pytest.skip(f"not begun: {config.option.minutes:g} minutes are over")
+    config, cost = item.config, cost_of(item.nodeid, item.get_closest_marker("chaos") is not None)
+    if config.option.minutes and cost > left_of(config):
+        pytest.skip(f"not begun, {config.option.minutes:g} minutes are over: {item.nodeid}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A test that the end of the time has stopped says nothing of the product, unless it seems to hang."""
+    report = yield
+    stopped = call.excinfo is not None and str(call.excinfo.value).startswith("Timeout")
+    if item.config.option.minutes and stopped and left_of(item.config) < 0:
+        cost = cost_of(item.nodeid, item.get_closest_marker("chaos") is not None)
+        if call.duration < max(HANGS_AFTER * cost, HANGS_SECONDS):
+            why = f"stopped after {call.duration:.0f} s, {item.config.option.minutes:g} minutes are over: {item.nodeid}"
+            report.outcome, report.longrepr = "skipped", (str(item.path), item.location[1] or 0, why)
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +153,7 @@ def said_next() -> Iterator[list[str]]:
             while caller.f_back is not None and caller.f_code.co_name == "__init__":
                 caller = caller.f_back
             if self.next and SRC in caller.f_code.co_filename:
-                said.append(self.next)
+                said.append(str(self.next))
 
         return init
 
@@ -146,7 +174,7 @@ def what_is_said_next_can_be_typed(said_next: list[str]) -> Iterator[None]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """Real Spark with Delta, Kafka and Avro; where SPARK_REMOTE names a server, that one (make test-connect)."""
     from surestart.spark.session import local_session
-    from surestart.spark.session import session as any_session
+    from surestart.spark.session import obtain_session as any_session
 
     if os.environ.get("SPARK_REMOTE"):
         yield any_session("tests")

@@ -32,6 +32,18 @@ def test_surestart_never_imports_the_pipeline_it_serves(path: Path) -> None:
         assert {name for name in imported_names(path) if name.split(".")[0] == "sensor_pipeline"} == set()
 
 
+def test_no_module_imports_what_is_private_to_another_one() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {alias.name}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("surestart", "sensor_pipeline")
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert found == []
+
+
 def test_classic_only_spark_calls_stay_in_one_module() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}"
@@ -101,9 +113,13 @@ REMOVES = {
     "surestart.local.kafka_broker": "the broker's own folder",
     "surestart.local.kafka_detached": "the broker's own folder",
     "surestart.remedies.apply.prune": "retired checkpoints past an age, by the digest of their list",
-    "surestart.remedies.plan.beside": "what a rebuild beside has made",
-    "surestart.remedies.plan.cut_checkpoint": "the copy that it has written beside, once in its place",
-    "surestart.remedies.plan.move_aside": "the origin of a copy that was verified byte for byte",
+    "surestart.remedies.basis.beside": "what a rebuild beside has made",
+    "surestart.remedies.basis.change_place": "a copy, once the other one was compared and is in its place",
+    "surestart.remedies.basis.cut_checkpoint": "the copy that it has written beside, once in its place",
+    "surestart.remedies.basis.fork_folder": "a fork, once it holds nothing but its own",
+    "surestart.remedies.basis.move_aside": "the origin of a copy that was verified byte for byte",
+    "surestart.remedies.basis.signpost": "its own draft of a file",
+    "surestart.remedies.steps.clone": "a clone in a fork that died before its first commit",
     "surestart.spark.jar_cache": "a download",
 }
 

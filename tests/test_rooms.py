@@ -22,7 +22,7 @@ DOORS = {"surestart", "surestart.__main__", "surestart.job"}
 BY_NAME = ("surestart.cli.", "surestart.remedies.steps.", "sensor_pipeline.stages")
 INSIDE = {
     "facts": ("storage", "checkpoint", "delta", "state", "kafka", "postgres", "evidence"),
-    "remedies": ("plan", "count", "loss", "jobs", "steps", "planning", "apply"),
+    "remedies": ("basis", "count", "loss", "jobs", "steps", "planning", "apply"),
     "report": ("text", "json", "html"),
     "sinks": ("delta", "postgres"),
 }
@@ -154,7 +154,7 @@ def test_these_tests_see_a_wrong_way_and_a_ring() -> None:
     graph = {
         "surestart.words.a": frozenset({"surestart.cli.b"}),
         "surestart.cli.b": frozenset({"surestart.words.a"}),
-        "surestart.remedies.plan.c": frozenset({"surestart.remedies.apply.d"}),
+        "surestart.remedies.basis.c": frozenset({"surestart.remedies.apply.d"}),
         "surestart.remedies.apply.d": frozenset[str](),
     }
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sensor_pipeline.reached import TableFiles, read_by_raw_ingest, read_table_files
-from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
-from surestart import CannotTell, Environment, Reach, read_reach
+from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, RowPosition, Tally
+from surestart import CannotTell, Environment, StageProgress, read_stage_progress
 from surestart.typed import delta_name, spark_sql
 
 STAGES = ("raw-ingest", "deserialize", "merge-gold")
@@ -29,8 +29,11 @@ _NOT_READ_YET = {"raw-ingest": "landed meanwhile", "deserialize": "in raw", "mer
 
 @dataclass(frozen=True)
 class Account:
-    """Rows of each table, and what is wrong with them. `faults` names each kind of loss or duplication, `pending` the
-    stages that have not read everything yet. None: not counted. gone: rows whose record the source no longer holds."""
+    """Rows of each table, and what is wrong with them. None: not counted.
+
+    faults: each kind of loss or duplication, by its name.
+    pending: the stages that have not read everything yet.
+    gone: rows whose record the source no longer holds."""
 
     produced: int
     raw: int
@@ -56,7 +59,7 @@ class Account:
 
 def count_rows(
     environment: Environment,
-    records: Iterable[tuple[Position, bytes | None]],
+    records: Iterable[tuple[RowPosition, bytes | None]],
     *,
     last: str = "merge-gold",
     begins: Callable[[], Mapping[tuple[str, int], int]] = dict,
@@ -66,7 +69,7 @@ def count_rows(
     begins: the first offset that each partition of a topic still has, asked when all records have been read.
     """
     # From the end of the pipeline to its beginning: what comes in meanwhile is then pending, and nothing from nowhere.
-    reach = {stage: read_reach(environment.checkpoint(stage)) for stage in STAGES}
+    reach = {stage: read_stage_progress(environment.checkpoint(stage)) for stage in STAGES}
     decodes, merges = last != "raw-ingest", last == "merge-gold"
     tally = Tally(judge, decodes)
     gold_files = read_table_files(environment, "sensor_gold")
@@ -120,16 +123,16 @@ def count_rows(
     )
 
 
-def _trusted(reach: Reach, rows_there: bool) -> Reach | None:
+def _trusted(reach: StageProgress, rows_there: bool) -> StageProgress | None:
     """How far the stage has come; None where its checkpoint is not there but its output is: then no row is excused."""
     return None if reach.committed is None and rows_there else reach
 
 
-def _still_there(first: Mapping[tuple[str, int], int]) -> Callable[[Position], bool]:
+def _still_there(first: Mapping[tuple[str, int], int]) -> Callable[[RowPosition], bool]:
     """Whether the source still has that place, so that a row of it must be one of its records. first: the first offset
     of each partition or file that the source gave."""
 
-    def still_there(position: Position) -> bool:
+    def still_there(position: RowPosition) -> bool:
         source, partition, offset = position
         if (source, partition) in first:
             return offset >= first[source, partition]
@@ -139,7 +142,7 @@ def _still_there(first: Mapping[tuple[str, int], int]) -> Callable[[Position], b
     return still_there
 
 
-def read_landed(landing: str) -> Iterator[tuple[Position, bytes | None]]:
+def read_landed(landing: str) -> Iterator[tuple[RowPosition, bytes | None]]:
     """Every record that has landed as a line of a file, with the position that the raw stage must give it."""
     for path in sorted(Path(landing).rglob("*")):
         if not path.is_file() or any(part.startswith((".", "_")) for part in path.relative_to(landing).parts):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sensor_pipeline.simulate import Simulation, Truth, iter_records, read_truth, save_truth
-from sensor_pipeline.tally import Position
+from sensor_pipeline.tally import RowPosition
 from surestart import (
     CannotTell,
     SecretPlace,
@@ -29,6 +29,7 @@ from surestart import (
     read_kafka_evidence,
     refused_settings,
 )
+from surestart.typed import surestart, typed
 
 _PER_TRANSACTION = 5000
 _SECONDS = 30
@@ -95,14 +96,16 @@ def _begin(truth_path: Path, wanted: Simulation) -> Truth:
             f"{truth_path} was made with seed {before.seed} and {before.devices} devices, "
             f"not {wanted.seed} and {wanted.devices}",
             meaning="Mixing two simulations would make the truth file wrong. Nothing was sent.",
-            next=f"python -m sensor_pipeline.kafka_simulate --seed {before.seed} --devices {before.devices}",
+            next=typed(
+                "python", "-m", "sensor_pipeline.kafka_simulate", "--seed", before.seed, "--devices", before.devices
+            ),
         )
     return before
 
 
-def read_topic(
+def read_sent(
     bootstrap: str, topic: str, security: SecretPlace | None = None
-) -> Iterator[tuple[Position, bytes | None]]:
+) -> Iterator[tuple[RowPosition, bytes | None]]:
     """Every committed record that the topic holds now, with its position. Joins no group and creates no topic."""
     import_client()
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -138,7 +141,7 @@ def read_topic(
                 raise CannotTell(
                     f"{len(waiting)} partitions of topic {topic!r} gave nothing for {_SECONDS} s before their end",
                     meaning="The count is not complete and was given up.",
-                    next="surestart kafka status",
+                    next=surestart("kafka", "status"),
                     code="KafkaSilent",
                 )
             for message in messages:
@@ -178,7 +181,7 @@ def _send(
         raise CannotTell(
             f"{len(messages)} records were not sent to {topic!r} for certain: {problem.args[0].str()}",
             meaning="The truth file does not count them. What did arrive stands in the topic.",
-            next="surestart kafka status",
+            next=surestart("kafka", "status"),
             code="KafkaNotDelivered",
         ) from None
 
@@ -205,7 +208,7 @@ def _deliver(producer: Any, topic: str, messages: list[tuple[bytes, bytes]], tra
             f"{left + len(failed)} of {len(messages)} records were not delivered to {topic!r}: "
             f"{failed[0] if failed else 'no answer'}",
             meaning="The truth file does not count them. What did arrive stands in the topic.",
-            next="surestart kafka status",
+            next=surestart("kafka", "status"),
             code="KafkaNotDelivered",
         )
     if transactional and commit:
@@ -218,7 +221,7 @@ def _unreachable(bootstrap: str, problem: Exception, seconds: float = _SECONDS) 
     return CannotTell(
         f"Kafka at {bootstrap} did not answer within {seconds:g} s: {problem.args[0].str()}",
         meaning="Nothing was sent and nothing was counted.",
-        next="surestart kafka start",
+        next=surestart("kafka", "start"),
         code="KafkaUnreachable",
     )
 

@@ -12,13 +12,14 @@ from surestart import (
     ActiveFile,
     CannotTell,
     Environment,
-    Reach,
+    StageProgress,
     plain_path,
-    reach_in_table,
+    progress_in_table,
     read_active_files,
     read_delta_log,
     read_listed_files,
 )
+from surestart.typed import surestart
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TableFiles:
     unread: frozenset[str] = frozenset()
 
 
-def read_table_files(environment: Environment, name: str, below: Reach | None = None) -> TableFiles:
+def read_table_files(environment: Environment, name: str, below: StageProgress | None = None) -> TableFiles:
     """No files for a table that does not exist yet. below: how far the stage that reads the table has come. It has to
     be asked before this, so that this version holds everything that it has read."""
     table = environment.table(name)
@@ -39,7 +40,7 @@ def read_table_files(environment: Environment, name: str, below: Reach | None = 
         raise CannotTell(
             f"table {table.label} has no path that can be read from here",
             meaning="The independent count reads the tables' own files, which Unity Catalog does not hand out.",
-            next="surestart verify",
+            next=surestart("verify"),
             code="CannotCount",
         )
     folder = Path(table.path)
@@ -49,7 +50,7 @@ def read_table_files(environment: Environment, name: str, below: Reach | None = 
     files = read_active_files(table.path, log.latest_version)
     unread: frozenset[str] = frozenset()
     if below is not None:
-        reach = reach_in_table(below, log.table_id, log.latest_version)
+        reach = progress_in_table(below, log.table_id, log.latest_version)
         # A position that cannot be known counts as everything: better a row too many called lost than one too few.
         if reach.how in (READ_NOTHING, READ_UP_TO):
             read = read_active_files(table.path, reach.version) if reach.how == READ_UP_TO else ()
@@ -57,7 +58,7 @@ def read_table_files(environment: Environment, name: str, below: Reach | None = 
     return TableFiles(folder, table.label, files, unread)
 
 
-def read_by_raw_ingest(reach: Reach, begun: frozenset[str]) -> Callable[[tuple[str, int, int]], bool]:
+def read_by_raw_ingest(reach: StageProgress, begun: frozenset[str]) -> Callable[[tuple[str, int, int]], bool]:
     """Whether the stage has read the record at a position. begun: sources of which its table has rows; a file is read
     whole, so of those nothing is pending."""
     if reach.committed is None and not reach.problem and not begun:

@@ -31,6 +31,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from surestart import UsageError
+from surestart.typed import typed
 
 _SHARES = (  # out of 200
     ("duplicate", 4),
@@ -171,7 +172,7 @@ def write_files(
             f"{truth_path} was made with seed {before.seed} and {before.devices} devices, "
             f"not {wanted.seed} and {wanted.devices}",
             meaning="Mixing two simulations would make the truth file wrong.",
-            next=f"python -m sensor_pipeline.simulate --seed {before.seed} --devices {before.devices}",
+            next=typed("python", "-m", "sensor_pipeline.simulate", "--seed", before.seed, "--devices", before.devices),
         )
     landing.mkdir(parents=True, exist_ok=True)
     truth = before
@@ -211,7 +212,7 @@ def _count_landed(path: Path, truth: Truth, simulation: Simulation) -> Truth:
             f"the records {truth.records} and on of seed {truth.seed}",
             meaning="A file that has landed is never written again: a reader would have other rows than the file. "
             "Nothing was made.",
-            next="python -m sensor_pipeline.simulate --root /another/folder",
+            next=typed("python", "-m", "sensor_pipeline.simulate", "--root", "/another/folder"),
         )
     return _counting(truth, records)
 
@@ -226,7 +227,7 @@ def land_file(path: Path, content: bytes) -> None:
         raise UsageError(
             f"{path} has just been landed by somebody else",
             meaning="Two simulators write into one folder. The other one's file was left as it is.",
-            next="python -m sensor_pipeline.simulate --root /another/folder",
+            next=typed("python", "-m", "sensor_pipeline.simulate", "--root", "/another/folder"),
         ) from None
     finally:
         draft.unlink()

@@ -43,7 +43,7 @@ from surestart import (
     Transform,
     UsageError,
 )
-from surestart.typed import surestart, word
+from surestart.typed import Verbatim, surestart, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -144,11 +144,11 @@ def count(environment: Environment, settings: Mapping[str, str], last: str = "me
     if (settings.get("format") or "json") != "json":
         return None
     if settings.get("source", "files") == "kafka":
-        from sensor_pipeline.kafka_simulate import read_begins, read_topic
+        from sensor_pipeline.kafka_simulate import read_begins, read_sent
 
         source = _kafka(settings)
         place = source.bootstrap, source.topic, source.security
-        return count_rows(environment, read_topic(*place), last=last, begins=lambda: read_begins(*place))
+        return count_rows(environment, read_sent(*place), last=last, begins=lambda: read_begins(*place))
     if "://" in environment.landing:
         return None
     return count_rows(environment, read_landed(environment.landing), last=last)
@@ -164,7 +164,7 @@ def _source(settings: Mapping[str, str]) -> Source:
     raise UsageError(
         f"source {kind!r} is not files or kafka",
         meaning="The raw stage reads one of the two.",
-        next="surestart run raw-ingest --set source=files",
+        next=surestart("run", "raw-ingest", "--set", "source=files"),
     )
 
 
@@ -198,9 +198,10 @@ def _with_postgres(gold: DeltaMerge, settings: Mapping[str, str]) -> Sink:
     return Both(gold, second)
 
 
-def _options(settings: Mapping[str, str], *names: str) -> str:
-    """These settings as a command line gives them."""
-    return " ".join(f"--set {name}={word(settings[name])}" for name in names if settings.get(name))
+def _options(settings: Mapping[str, str], *names: str) -> tuple[str, ...]:
+    """These settings as the words of a command line."""
+    given = [f"{name}={settings[name]}" for name in names if settings.get(name)]
+    return tuple(word for setting in given for word in ("--set", setting))
 
 
 def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | None]:
@@ -257,7 +258,7 @@ def _local_broker() -> str:
         raise UsageError(
             "source is kafka, no bootstrap is set and no local broker runs in .surestart/kafka",
             meaning="There is no Kafka to read from. Nothing was started.",
-            next="make kafka && make run SOURCE=kafka",
+            next=typed(Verbatim("make kafka && make run SOURCE=kafka")),
         )
     return broker.bootstrap
 

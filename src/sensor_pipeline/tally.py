@@ -13,7 +13,7 @@ from typing import Any
 
 from sensor_pipeline.packed import Numbered, digest_numbers, digest_payload, microseconds
 
-Position = tuple[str, int, int]
+RowPosition = tuple[str, int, int]
 DESERIALIZED, QUARANTINED = 1, 2
 _DECODED, _RAW, _COMPARED, _RAW_UNREAD, _DECODED_UNREAD = 3, 4, 8, 16, 32
 _FLAGS = 8  # bits; what stands above them is the digest of the payload in the raw table
@@ -35,14 +35,14 @@ class Tally:
         self._newest: dict[int, int] = {}
         self._unexpected: set[int] = set()
 
-    def decoded(self, position: Position, where: int, unread: bool) -> None:
+    def decoded(self, position: RowPosition, where: int, unread: bool) -> None:
         key = self._key(position)
         known = self._known.get(key, 0)
         if known & _DECODED:
             self.faults["deserialize: duplicated"] += 1
         self._known[key] = known | where | unread * _DECODED_UNREAD
 
-    def raw(self, position: Position, payload: bytes | None, unread: bool) -> None:
+    def raw(self, position: RowPosition, payload: bytes | None, unread: bool) -> None:
         key = self._key(position)
         known = self._known.get(key, 0)
         if known & _RAW:
@@ -51,10 +51,10 @@ class Tally:
             self._known[key] = known | _RAW | unread * _RAW_UNREAD | digest_payload(payload) << _FLAGS
 
     def sources(self) -> frozenset[str]:
-        """Those that a row has been seen of."""
+        """The sources of which a row has been seen."""
         return frozenset(source for source, _ in self._places.names)
 
-    def record(self, position: Position, payload: bytes | None, has_read: Callable[[Position], bool]) -> None:
+    def record(self, position: RowPosition, payload: bytes | None, has_read: Callable[[RowPosition], bool]) -> None:
         """has_read: whether raw-ingest has read that position; asked where it has no row."""
         key = self._key(position)
         known = self._known.get(key, 0)
@@ -70,7 +70,7 @@ class Tally:
         if self._decodes and known:
             self._decoded_record(key, known, payload)
 
-    def gone(self, still_there: Callable[[Position], bool]) -> int:
+    def gone(self, still_there: Callable[[RowPosition], bool]) -> int:
         """Counts the rows that no record was compared with, and returns how many of them the source has forgotten."""
         gone = 0
         for key, known in self._known.items():
@@ -85,7 +85,7 @@ class Tally:
             self._known[key] = known | _COMPARED
         return gone
 
-    def kept(self, position: Position, payload: bytes | None) -> None:
+    def kept(self, position: RowPosition, payload: bytes | None) -> None:
         """A row of the raw table: where its record is gone it stands for the record."""
         key = self._key(position)
         known = self._known[key]
@@ -95,7 +95,7 @@ class Tally:
                 self._decoded_record(key, known, payload)
 
     def gold(
-        self, position: Position, sensor: str, time: Any, revision: int | None, numbers: list[float | None]
+        self, position: RowPosition, sensor: str, time: Any, revision: int | None, numbers: list[float | None]
     ) -> None:
         key = self._sensors.key(sensor, microseconds(time))
         newest = self._newest.get(key, 0)
@@ -145,15 +145,15 @@ class Tally:
         """Its lowest bit is free for _IN_GOLD; never 0, because the digest of numbers is not."""
         return ((revision << 2 * _WORD | position_key) << _WORD | digest_numbers(numbers)) << 1
 
-    def _rank(self, reading: int) -> tuple[int, Position]:
+    def _rank(self, reading: int) -> tuple[int, RowPosition]:
         revision, position_key = divmod(reading >> _WORD + 1, 1 << 2 * _WORD)
         return revision, self._position(position_key)
 
-    def _key(self, position: Position) -> int:
+    def _key(self, position: RowPosition) -> int:
         source, partition, offset = position
         # A row that somebody wrote without an offset is found as one from nowhere.
         return self._places.key((source, partition), _NO_OFFSET if offset is None or offset < 0 else offset)
 
-    def _position(self, key: int) -> Position:
+    def _position(self, key: int) -> RowPosition:
         (source, partition), offset = self._places.parts(key)
         return source, partition, offset

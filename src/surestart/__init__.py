@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from surestart.errors import UsageError as UsageError
     from surestart.facts.checkpoint.file_list import plain_path as plain_path
     from surestart.facts.checkpoint.file_list import read_listed_files as read_listed_files
-    from surestart.facts.checkpoint.reach import NOTHING as READ_NOTHING
-    from surestart.facts.checkpoint.reach import UP_TO as READ_UP_TO
-    from surestart.facts.checkpoint.reach import Reach as Reach
-    from surestart.facts.checkpoint.reach import reach_in_table as reach_in_table
-    from surestart.facts.checkpoint.reach import read_reach as read_reach
+    from surestart.facts.checkpoint.stage_progress import NOTHING as READ_NOTHING
+    from surestart.facts.checkpoint.stage_progress import UP_TO as READ_UP_TO
+    from surestart.facts.checkpoint.stage_progress import StageProgress as StageProgress
+    from surestart.facts.checkpoint.stage_progress import progress_in_table as progress_in_table
+    from surestart.facts.checkpoint.stage_progress import read_stage_progress as read_stage_progress
     from surestart.facts.delta.active_files import ActiveFile as ActiveFile
     from surestart.facts.delta.active_files import read_active_files as read_active_files
     from surestart.facts.delta.log import read_delta_log as read_delta_log
@@ -50,16 +50,17 @@ if TYPE_CHECKING:
     from surestart.facts.kafka.security import client_settings as client_settings
     from surestart.facts.kafka.security import refused_settings as refused_settings
     from surestart.facts.postgres.url import DatabaseUrl as DatabaseUrl
+    from surestart.fork import open_fork as open_fork
     from surestart.guarding.block import guard as guard
     from surestart.guarding.once import once as once
     from surestart.guarding.once_in import once_in as once_in
     from surestart.guarding.start import start as start
     from surestart.local.kafka_detached import read_detached as read_detached
     from surestart.remedies.apply.apply import Applied as Applied
+    from surestart.remedies.basis.plan import Plan as Plan
     from surestart.remedies.of_stages import apply_to_stages as apply
     from surestart.remedies.of_stages import plan_of_stages as plan
     from surestart.remedies.of_stages import undo_of_stages as undo
-    from surestart.remedies.plan.plan import Plan as Plan
     from surestart.remedies.planning.wanted import Wanted as Wanted
     from surestart.runs.runner import BatchProgress as BatchProgress
     from surestart.runs.runner import StageRun as StageRun
@@ -152,9 +153,10 @@ _PLACES = {
     # Remedies
     "plan": ("surestart.remedies.of_stages", "plan_of_stages"),
     "apply": ("surestart.remedies.of_stages", "apply_to_stages"),
+    "open_fork": ("surestart.fork", "open_fork"),
     "undo": ("surestart.remedies.of_stages", "undo_of_stages"),
     "Wanted": ("surestart.remedies.planning.wanted", "Wanted"),
-    "Plan": ("surestart.remedies.plan.plan", "Plan"),
+    "Plan": ("surestart.remedies.basis.plan", "Plan"),
     "Applied": ("surestart.remedies.apply.apply", "Applied"),
     # Errors
     "SurestartError": ("surestart.errors", "SurestartError"),
@@ -173,11 +175,11 @@ _PLACES = {
     "SchemaResolver": ("surestart.avro.schemas", "SchemaResolver"),
     "read_fixed_schema": ("surestart.avro.schemas", "read_fixed_schema"),
     # A count of your own
-    "Reach": ("surestart.facts.checkpoint.reach", "Reach"),
-    "READ_NOTHING": ("surestart.facts.checkpoint.reach", "NOTHING"),
-    "READ_UP_TO": ("surestart.facts.checkpoint.reach", "UP_TO"),
-    "read_reach": ("surestart.facts.checkpoint.reach", "read_reach"),
-    "reach_in_table": ("surestart.facts.checkpoint.reach", "reach_in_table"),
+    "StageProgress": ("surestart.facts.checkpoint.stage_progress", "StageProgress"),
+    "READ_NOTHING": ("surestart.facts.checkpoint.stage_progress", "NOTHING"),
+    "READ_UP_TO": ("surestart.facts.checkpoint.stage_progress", "UP_TO"),
+    "read_stage_progress": ("surestart.facts.checkpoint.stage_progress", "read_stage_progress"),
+    "progress_in_table": ("surestart.facts.checkpoint.stage_progress", "progress_in_table"),
     "read_listed_files": ("surestart.facts.checkpoint.file_list", "read_listed_files"),
     "plain_path": ("surestart.facts.checkpoint.file_list", "plain_path"),
     "read_delta_log": ("surestart.facts.delta.log", "read_delta_log"),
@@ -222,7 +224,6 @@ __all__ = [
     "Pipeline",
     "Plan",
     "PostgresSink",
-    "Reach",
     "Refused",
     "RegistryResolver",
     "RegistrySplit",
@@ -235,6 +236,7 @@ __all__ = [
     "Source",
     "SourceDeclaration",
     "Stage",
+    "StageProgress",
     "StageRun",
     "StoppedHalfway",
     "Stream",
@@ -260,9 +262,10 @@ __all__ = [
     "local_session",
     "once",
     "once_in",
+    "open_fork",
     "plain_path",
     "plan",
-    "reach_in_table",
+    "progress_in_table",
     "read_active_files",
     "read_delta_log",
     "read_detached",
@@ -270,7 +273,7 @@ __all__ = [
     "read_identity",
     "read_kafka_evidence",
     "read_listed_files",
-    "read_reach",
+    "read_stage_progress",
     "refused_settings",
     "run_stage",
     "run_stages",

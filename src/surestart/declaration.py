@@ -58,6 +58,11 @@ class SinkDeclaration:
     def app_id(self, query_id: str) -> str:
         return f"{query_id}:{self.step}" if self.step else query_id
 
+    @property
+    def is_delta(self) -> bool:
+        """Said to be a Delta table; a function of a batch may write to one as well."""
+        return self.kind.partition("-")[0] == "delta"
+
 
 @dataclass(frozen=True)
 class StageDeclaration:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from surestart.errors import UsageError
-from surestart.typed import at, in_the_code, surestart
+from surestart.typed import NextCommand, NextStep, Place, Words, in_the_code, surestart
 
 ENVIRONMENTS = ("local", "dev", "staging", "prod")
 # Those that have a root of their own in the folder in which a command is typed.
@@ -63,9 +63,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Environment:
-    """One environment of one pipeline. Every name and path that a stage uses is built from it. typed: the options that
-    named the pipeline and its settings, quoted, for the next command: without `--set source=kafka` it would speak of
-    other stages."""
+    """One environment of one pipeline. Every name and path that a stage uses is built from it.
+
+    typed: the options that named the pipeline and its settings, for the next command: without `--set
+        source=kafka` it would speak of other stages."""
 
     name: str
     pipeline: str
@@ -74,14 +75,14 @@ class Environment:
     catalog: str = ""
     schema: str = ""
     landing: str = ""
-    typed: str = field(default="", compare=False)
+    typed: Words = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if self.name not in ENVIRONMENTS:
             raise UsageError(
                 f"environment {self.name!r} is not one of {', '.join(ENVIRONMENTS)}",
                 meaning="Tables and checkpoints are kept apart by environment; an unknown one starts from nothing.",
-                next=f"surestart status --env {ENVIRONMENTS[0]}",
+                next=surestart("status", "--env", ENVIRONMENTS[0]),
                 do_not="invent an environment name per run or per person; use `dev` with a root of your own.",
             )
         if not _NAME.fullmatch(self.pipeline):
@@ -126,9 +127,14 @@ class Environment:
                 "VACUUM of a table deletes files it does not know, checkpoint files included.",
             )
 
-    def begin_command(self, options: str = "") -> str:
+    def begin_command(self, options: Words = ()) -> NextCommand:
         """What comes next where every stage may start."""
-        return surestart("run", "all", place=at(self.name, options))
+        return surestart("run", "all", place=Place(self.name, options))
+
+    def accept_command(self, query: str, code: str, options: Words = ()) -> NextStep:
+        """The start of this query for somebody who has looked at what the code is about."""
+        stage = query.removeprefix(f"{self.pipeline}-")
+        return surestart("run", stage, place=Place(self.name, options), more=("--accept", code))
 
     @property
     def in_one_folder(self) -> bool:
@@ -154,7 +160,7 @@ class Environment:
         return self.checkpoint_root.rstrip("/")
 
     def with_checkpoint(self, stage: str, place: str) -> Environment:
-        """The same, with that stage's checkpoint at another place, to be looked at there."""
+        """The same environment, but for the place of that stage's checkpoint."""
         same = {one.name: getattr(self, one.name) for one in fields(Environment)}
         return _Elsewhere(**same, stage=stage, place=place)
 

@@ -12,6 +12,10 @@ A finding, an error and a report entry read alike because they have the same fou
 
 from __future__ import annotations
 
+import re
+
+from surestart.typed import NextStep, as_step
+
 EXIT_FINE = 0
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
@@ -27,11 +31,11 @@ class SurestartError(Exception):
 
     exit_code = EXIT_USAGE
 
-    def __init__(self, what: str, *, meaning: str, next: str, do_not: str = "", code: str = "") -> None:
+    def __init__(self, what: str, *, meaning: str, next: NextStep | str, do_not: str = "", code: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.meaning = meaning
-        self.next = next
+        self.next = as_step(next)
         self.do_not = do_not
         self.code = code or type(self).__name__
 
@@ -40,6 +44,17 @@ class SurestartError(Exception):
         if self.do_not:
             lines.append(f"Do not: {self.do_not}")
         return "\n".join(lines)
+
+
+# As an error of ours is printed, in a text that may begin with the name of its class. What comes back from inside a
+# batch is text alone: Spark hands on the message and no exception.
+_PRINTED = re.compile(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", re.M)
+
+
+def read_printed(text: str) -> dict[str, str] | None:
+    """The parts of the first error of ours that the text quotes; None where there is none."""
+    found = _PRINTED.search(text)
+    return dict(zip(("code", "what", "meaning", "next", "do_not"), found.groups(""), strict=True)) if found else None
 
 
 class UsageError(SurestartError):

@@ -1,6 +1,6 @@
 """Places where a test lets the whole run die as if the machine had lost power; without effect unless armed.
 
-    SURESTART_FAILPOINT=<name>        die when reach(<name>) is called
+    SURESTART_FAILPOINT=<name>        die when fail_point(<name>) is called
     SURESTART_FAILPOINT=<name>:<n>    die at the n-th call of this process
     SURESTART_FAILPOINT=stop@<name>   stop there (SIGSTOP) until somebody sends SIGCONT, as if the machine were slow
 
@@ -24,7 +24,7 @@ VARIABLE = "SURESTART_FAILPOINT"
 _reached: Counter[str] = Counter()
 
 
-def reach(name: str) -> None:
+def fail_point(name: str) -> None:
     """Returns, unless this point is armed: then the run is dead, or stands still."""
     armed = os.environ.get(VARIABLE)
     if not armed:

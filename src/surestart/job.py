@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Returns when the command succeeded, raises SystemExit with its exit code when it did not."""
     arguments, facts = split_job_options(sys.argv[1:] if argv is None else argv)
     os.environ.update(facts)
-    # A job's log is where whoever mends surestart looks; nobody can run the task again with an option.
+    # With the traceback, which then stands in the job's log: nobody can run the task again with --traceback.
     code = cli.main(arguments, traceback=True)
     if code:
         raise SystemExit(code)

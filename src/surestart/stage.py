@@ -23,11 +23,11 @@ Transform = Callable[["DataFrame"], "DataFrame"]
 class BatchContext:
     """What a sink needs to know of the run it writes for. Plain values: Spark Connect pickles it.
 
-    replayed_batch is the batch that was planned and not committed when the run started: the one batch of a run that
-    the sink may have seen before. first_new_batch is the first that no run has planned yet. query_id is what the
-    checkpoint held when the run started, or "" for one that was yet to be made. claim, run_id: the file that says which
-    run owns the query, where there is one, and that run.
-    """
+    replayed_batch: the batch that was planned and not committed when the run started. It is the one batch of a run that
+        the sink may have seen before.
+    first_new_batch: the first batch that no run has planned yet.
+    query_id: what the checkpoint held when the run started; "" for a checkpoint that was yet to be made.
+    claim, run_id: the file that says which run owns the query, where there is one, and that run."""
 
     environment: Environment
     stage: str
@@ -123,7 +123,7 @@ class RowAccount(Protocol):
 
 
 class RowCount(Protocol):
-    """last: the stage that ran last. What the stages after it have not read yet is not theirs to have lost."""
+    """last: the stage that ran last. What later stages have not read yet is not lost."""
 
     def __call__(self, environment: Environment, settings: Mapping[str, str], last: str = ...) -> RowAccount | None: ...
 

@@ -182,7 +182,7 @@ def test_credentials_do_not_go_over_plain_http(host, secret, monkeypatch):
             ask()
         assert refused.value.code == "RegistryPlainHttp"
         assert CANARY not in str(refused.value)
-        assert f"registry=https://{host}:8081/api" in refused.value.next
+        assert f"registry=https://{host}:8081/api" in str(refused.value.next)
     for url in (f"https://{host}", "http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"):
         assert RegistryResolver(url).with_credentials().authorization is not None
     monkeypatch.delenv(f"SURESTART_REGISTRY_{secret}")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from uuid import UUID
 
 import nbformat
 import pytest
 
 from sensor_pipeline.stages import PIPELINE
-from surestart.cli.arguments import choose_stages, read_environment
+from surestart.cli.arguments import choose_stages, read_given_environment
 from surestart.cli.main import build_parser
 from surestart.environment import environment_from_settings
 from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.job import split_job_options
 from surestart.notebooks.remedy_notebook import MODES
-from surestart.remedies.plan.plan import REMEDIES
+from surestart.remedies.basis.plan import REMEDIES
 from tests.bundle.bundle_check import check_bundle
 from tests.bundle.bundle_files import MAIN, read_bundle, resolve_target
 from tests.bundle.checkpoints import read_claims, settings_of
@@ -36,6 +37,8 @@ def stage_jobs(target):
 def test_the_bundle_has_no_fault_in_any_target():
     assert [str(fault) for fault in check_bundle(BUNDLE)] == []
     assert BUNDLE.targets == TARGETS
+    # Without it a copy of the project and this one are the same bundle to a workspace.
+    assert UUID(BUNDLE.main["bundle"]["uuid"])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_the_command_line_accepts_what_each_job_passes_to_it(target):
             parameters = task["python_wheel_task"]["parameters"]
             arguments, _ = split_job_options(parameters)
             args = build_parser(arguments[0]).parse_args(arguments)
-            environment, pipeline, settings = read_environment(args)
+            environment, pipeline, settings = read_given_environment(args)
             (stage,) = choose_stages(pipeline, settings, args.stage)
 
             assert environment.checkpoint(stage.name) in job["description"], key

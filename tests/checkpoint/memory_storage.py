@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from surestart.facts.storage.storage import FILE, FOLDER, Entry
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry
 
 
 class MemoryStorage:
@@ -46,7 +46,7 @@ class MemoryStorage:
         )
         return MemoryStorage(kept, folders)
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         if path in self.files:
             raise NotADirectoryError(path)
         if path not in self.folders:
@@ -54,10 +54,10 @@ class MemoryStorage:
         prefix = f"{path}/" if path else ""
         for folder in self.folders - {""}:
             if folder.startswith(prefix) and folder != path and "/" not in folder[len(prefix) :]:
-                yield Entry(folder[len(prefix) :], FOLDER)
+                yield FolderEntry(folder[len(prefix) :], FOLDER)
         for name, data in self.files.items():
             if name.startswith(prefix) and "/" not in name[len(prefix) :]:
-                yield Entry(name[len(prefix) :], FILE, len(data))
+                yield FolderEntry(name[len(prefix) :], FILE, len(data))
 
     def read_file(self, path: str, limit: int) -> bytes:
         if path in self.folders:

@@ -65,3 +65,16 @@ def test_a_snapshot_of_another_writers_form_is_not_called_broken_and_not_whole(
     newest.with_name(f".{newest.name}.crc").unlink()
 
     assert predict_next_start(read_checkpoint(str(checkpoint))).outcome is Outcome.CANNOT_TELL
+
+
+def test_a_snapshot_of_format_2_names_its_files_in_the_same_form(checkpoint: Path) -> None:
+    """As Spark 4.0 writes it in a JVM whose first query with RocksDB had checkpointFormatVersion 2."""
+    newest = max(checkpoint.glob("state/0/0/*.zip"), key=lambda path: int(path.stem.partition("_")[0]))
+    with zipfile.ZipFile(newest) as archive:
+        kept = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(newest, "w") as archive:
+        for name, content in {**kept, "metadata": kept["metadata"].replace(b"v1\n", b"v2\n", 1)}.items():
+            archive.writestr(name, content)
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+    assert predict_next_start(read_checkpoint(str(checkpoint))).outcome is not Outcome.CANNOT_TELL

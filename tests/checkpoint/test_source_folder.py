@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.checkpoint.log_file import EMPTY, FORGETFUL, TORN
-from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.checkpoint.snapshot import CheckpointSource, read_checkpoint
 from surestart.facts.checkpoint.source_folder import SourceFolder
 from tests.checkpoint.checkpoint_maker import compact, files, kafka, make_checkpoint, rate, write_file_log
 
 
-def only_source(root: Path) -> Source:
+def only_source(root: Path) -> CheckpointSource:
     (source,) = read_checkpoint(str(root)).sources
     return source
 

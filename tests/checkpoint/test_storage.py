@@ -86,7 +86,7 @@ def test_a_volume_read_through_the_files_api_gives_the_same_checkpoint(checkpoin
 def test_a_scheme_without_its_filesystem_names_the_extra() -> None:
     with pytest.raises(CannotTell) as caught:
         open_storage("abfss://container@account.dfs.core.windows.net/ck")
-    assert "surestart[azure]" in caught.value.next
+    assert "surestart[azure]" in str(caught.value.next)
 
 
 @pytest.mark.parametrize("location", ["", "   ", "a\x00b", "dbfs:/user/ck"])

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.failpoints import session_members
-from surestart.local.free_port import free_port
 from surestart.spark.java import find_java, launcher_home
+from tests.servers.free_port import free_port
 
 SECONDS_TO_START = 60
 

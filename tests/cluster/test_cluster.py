@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.count import count_rows
-from sensor_pipeline.kafka_simulate import read_topic, write_topic
+from sensor_pipeline.kafka_simulate import read_sent, write_topic
 from surestart.environment import Environment
 from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from tests.cluster.standalone import Cluster, standalone_cluster
@@ -71,7 +71,7 @@ def test_a_worker_lost_in_the_middle_of_a_batch_of_each_stage_costs_no_row(
     # The batches in which a machine was lost have been finished by the other one, in the same run of the query.
     for stage, batch in zip(STAGES, lost, strict=True):
         assert (Path(environment.checkpoint(stage)) / "commits" / str(batch)).exists()
-    account = count_rows(environment, read_topic(broker.bootstrap, TOPIC))
+    account = count_rows(environment, read_sent(broker.bootstrap, TOPIC))
     assert (account.produced, account.raw, account.faults) == (READINGS, READINGS, {})
     assert account.is_exact
 

@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from surestart.cache import cache_folder
-from surestart.local.free_port import free_port
 from surestart.spark.jars import resolve_jars
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.settings import local_settings, pairs
 from surestart.spark.spark_lines import installed_line
 from tests.serverless import twin
+from tests.servers.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "tests" / "serverless" / "site"

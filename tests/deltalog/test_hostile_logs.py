@@ -15,9 +15,10 @@ from surestart.cli.main import main
 from surestart.declaration import SourceDeclaration
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.positions import DeltaPosition
-from surestart.facts.checkpoint.snapshot import Source
+from surestart.facts.checkpoint.snapshot import CheckpointSource
 from surestart.facts.delta import read_active_files, read_delta_log, read_history
-from surestart.facts.evidence.source_evidence import Span, read_delta_source
+from surestart.facts.evidence.sink_evidence import evidence_from_log
+from surestart.facts.evidence.source_evidence import NextRead, read_delta_source
 from surestart.report.html.page import render
 from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
@@ -129,7 +130,9 @@ def test_any_log_is_read_or_refused_by_name(healthy: MemoryStorage, written: lis
         found = read_delta_source("/memory", position, storage)
         assert (
             list(
-                find_delta_source(SOURCE, Span(Source("0", "delta", POSITION, POSITION), True), found, Commands("x"), 1)
+                find_delta_source(
+                    SOURCE, NextRead(CheckpointSource("0", "delta", POSITION, POSITION), True), found, Commands("x"), 1
+                )
             )
             is not None
         )
@@ -170,3 +173,35 @@ def test_what_is_no_file_is_not_opened(make: str, tmp_path: Path) -> None:
     assert main(["inspect", str(tmp_path / "ck"), "--sink", str(table)]) in (3, 4)
     with pytest.raises(CannotTell):
         read_delta_log(str(table))
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_a_commit_that_broke_off_in_a_line_that_nobody_asked_for_is_damaged(tmp_path: Path, cut: int) -> None:
+    """Its `add` comes behind what says which batch it is; Spark reads no such table, and a start fails."""
+    table = write_table(tmp_path / "t", 3)
+    newest = commit_file(table, 3)
+    newest.write_bytes(newest.read_bytes().rstrip()[:-cut])
+
+    with pytest.raises(CannotTell) as raised:
+        read_delta_log(str(table))
+    assert raised.value.code == "DeltaLogDamaged"
+
+
+@pytest.mark.parametrize(
+    ("needed", "known"),
+    [
+        ({"minReaderVersion": 3, "readerFeatures": ["deletionVectors", "v2Checkpoint", "columnMapping"]}, True),
+        ({"minReaderVersion": 3, "readerFeatures": ["redirectReaderWriter-preview"]}, False),
+        ({"minReaderVersion": 3, "readerFeatures": ["deletionVectors", "not yet invented"]}, False),
+        ({"minReaderVersion": 4}, False),
+    ],
+)
+def test_a_table_of_features_that_readers_have_to_know_is_not_known_to_its_end(
+    tmp_path: Path, needed: dict[str, object], known: bool
+) -> None:
+    table = write_table(tmp_path / "t", 3)
+    write_commit(table, 4, info("SET TBLPROPERTIES"), {"protocol": {"minWriterVersion": 7, **needed}})
+    evidence = evidence_from_log(read_delta_log(str(table)))
+
+    assert evidence.sees_newest is known
+    assert (evidence.unknown_features == ()) is known

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from surestart.errors import CannotTell
-from surestart.facts.delta import history_evidence, read_active_files, read_delta_log, read_history, read_rows
+from surestart.facts.delta import history_evidence, read_active_files, read_delta_log, read_history, read_table_rows
 from tests.deltalog.make_tables import APP_ID, ARCHIVE, BATCHES, TABLES
 
 
@@ -30,7 +30,7 @@ def spark_says(tables: Path, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_read_without_spark_are_the_rows_that_spark_read(tables: Path, name: str) -> None:
-    found = sorted([str(value) for value in row.values()] for row in read_rows(str(tables / name)))
+    found = sorted([str(value) for value in row.values()] for row in read_table_rows(str(tables / name)))
 
     assert found == spark_says(tables, name)["rows"]
     assert len(found) == 40

@@ -1,13 +1,17 @@
 """Every answer that a verdict is made of, one at a time replaced by an error, a time-out, an empty or a cut-off one.
 
 A world is asked once as it is, and each question to a file system, a broker, a session or a ledger is written down.
-Then it is asked again for each of those questions and each way in which an answer can fail.
+Then it is asked again for each of those questions and each way in which an answer can fail. A file or a folder of the
+world that was opened past these questions is a fault too: nobody could say what its failing would make of the verdict.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import os
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,13 +99,16 @@ class Answers:
     fault: Fault | None = None
     asked: dict[Question, tuple[str, ...]] = field(default_factory=dict)
     count: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # Of the world: what was opened or listed, and by none of these questions.
+    unasked: list[str] = field(default_factory=list)
 
     def give(self, kind: str, about: str, answer: Callable[[], Any]) -> Any:
         nth = self.count[kind, about]
         self.count[kind, about] += 1
         faults = FAULTS[kind]
         try:
-            found = answer()
+            with _asking():
+                found = answer()
         except (FileNotFoundError, NotADirectoryError) as gone:
             # "There is no such file" can only fail to be said.
             faults, found = ERRORS, gone
@@ -114,12 +121,47 @@ class Answers:
         return found
 
 
+class _Asking(threading.local):
+    """Whether this thread is inside a question."""
+
+    now = False
+
+
+_this = _Asking()
+# What Python opens or lists below that folder, noted while a world is looked at.
+_watched: list[tuple[str, list[str]]] = []
+
+
 @contextmanager
-def listening(answers: Answers) -> Iterator[None]:
-    """Every read of a file or a folder goes through `answers`."""
+def _asking() -> Iterator[None]:
+    before, _this.now = _this.now, True
+    try:
+        yield
+    finally:
+        _this.now = before
+
+
+def _note(event: str, given: tuple[Any, ...]) -> None:
+    if not _watched or _this.now or event not in ("open", "os.listdir", "os.scandir"):
+        return
+    path = given[0]
+    if isinstance(path, bytes | str | os.PathLike):
+        told = str(Path(os.fsdecode(path)).absolute())
+        for world, noted in _watched:
+            if told.startswith(f"{world}{os.sep}"):
+                noted.append(f"{event} {told}")
+
+
+# There is no way to take it away again: it looks at nothing while no world is looked at.
+sys.addaudithook(_note)
+
+
+@contextmanager
+def listening(answers: Answers, world: Path) -> Iterator[None]:
+    """Every read of a file or a folder goes through `answers`; those below world that do not are noted."""
     patch = pytest.MonkeyPatch()
     list_matching, open_file, read_bytes = LocalStorage.list_matching, LocalStorage.open_file, Path.read_bytes
-    stat = Path.stat
+    stat, read_text = Path.stat, Path.read_text
 
     def listed(self: LocalStorage, path: str, wanted: Callable[[str], bool]) -> Iterator[Any]:
         # Sorted: the order of a folder is nobody's promise, and a cut would be another one each time.
@@ -138,6 +180,11 @@ def listening(answers: Answers) -> Iterator[None]:
         data: bytes = answers.give("read", str(self), lambda: read_bytes(self))
         return data
 
+    def text(self: Path, encoding: str | None = None, errors: str | None = None) -> str:
+        if not self.is_relative_to(world):
+            return read_text(self, encoding, errors)  # A package of this environment.
+        return whole(self).decode(encoding or "utf-8", errors or "strict")
+
     def state(self: Path, *, follow_symlinks: bool = True) -> Any:
         return answers.give("stat", str(self), lambda: stat(self, follow_symlinks=follow_symlinks))
 
@@ -145,10 +192,13 @@ def listening(answers: Answers) -> Iterator[None]:
     patch.setattr(LocalStorage, "read_file", lambda self, path, limit: content(self, path)[:limit])
     patch.setattr(LocalStorage, "open_file", lambda self, path: io.BytesIO(content(self, path)))
     patch.setattr(Path, "read_bytes", whole)
+    patch.setattr(Path, "read_text", text)
     patch.setattr(Path, "stat", state)
+    _watched.append((str(world.absolute()), answers.unasked))
     try:
         yield
     finally:
+        _watched.pop()
         patch.undo()
 
 
@@ -175,12 +225,14 @@ def find_cases(ask: Ask) -> tuple[Verdict, list[Case]]:
     """The verdict on the world as it is, and every way in which one of its answers, or all of a kind, can fail."""
     answers = Answers()
     base = ask(answers)
+    assert answers.unasked == []
     found: dict[Case, None] = {}
     for question, faults in answers.asked.items():
         for fault in faults:
-            found[Case(Question(question.kind, question.about), fault)] = None
+            # One answer; and where it was asked for more than once, all of them.
+            found[Case(question, fault)] = None
             if answers.count[question.kind, question.about] > 1:
-                found[Case(question, fault)] = None
+                found[Case(Question(question.kind, question.about), fault)] = None
     return base, list(found)
 
 

@@ -23,13 +23,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surestart.facts.delta import read_rows
+from surestart.cli.stage_answers import ask_stages
+from surestart.facts.delta import read_table_rows
 from surestart.facts.evidence.sink_names import with_said
+from surestart.streams.adopt.adopt import adopt
+from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+from surestart.streams.project_file import ProjectFile, parse_project_text
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
 from tests.diagnosis.restart_lab import crc_of, write
 
 ROWS, EARLY, LAST, END = 10, 2, 4, 7
+# Each is a field of a result.
+SAID = {"undeclared": "nothing said", "declared": "said by a user", "adopted": "adopted"}
 START_TIMEOUT_S = 600
 Rows = Counter[tuple[Any, ...]]
 
@@ -108,6 +114,7 @@ class Result:
     healthy: bool
     undeclared: Answer
     declared: Answer
+    adopted: Answer
     outcome: Outcome
     seconds: float
 
@@ -140,16 +147,21 @@ class StreamLab:
         """What is said first, then the start, twice where it fails. An unsafe start that goes well with the files cut
         as before is tried once more with all that wait in one batch: it is safe only if no cut harms it."""
         begin = time.monotonic()
-        folder = self._lay_out(kind, damage, "")
+        folder = self._copy(kind, damage, "")
+        project = adopt_stream(folder)
+        damage.do(self.spark, folder)
+        adopted = ask_doctor(project)
         undeclared = ask(folder, kind.undeclared(folder))
         declared = ask(folder, tuple(with_said(name, damage.said) for name in kind.declared(folder)))
         outcome = self._restart(kind, folder, 1)
-        if outcome.went_well and Verdict.UNSAFE in (undeclared.verdict, declared.verdict):
-            outcome = self._restart(kind, self._lay_out(kind, damage, " uncut"), 100)
+        if outcome.went_well and Verdict.UNSAFE in (undeclared.verdict, declared.verdict, adopted.verdict):
+            uncut = self._copy(kind, damage, " uncut")
+            damage.do(self.spark, uncut)
+            outcome = self._restart(kind, uncut, 100)
         seconds = time.monotonic() - begin
-        return Result(kind.name, damage.name, damage.healthy, undeclared, declared, outcome, seconds)
+        return Result(kind.name, damage.name, damage.healthy, undeclared, declared, adopted, outcome, seconds)
 
-    def _lay_out(self, kind: Kind, damage: Damage, suffix: str) -> Folder:
+    def _copy(self, kind: Kind, damage: Damage, suffix: str) -> Folder:
         name = re.sub(r"[^a-z0-9]+", "-", f"{kind.name} {damage.name}{suffix}".lower())
         folder = Folder(self.folder / name, self.input)
         base = self.base(kind)
@@ -157,7 +169,6 @@ class StreamLab:
         renew(folder, base)
         if kind.copy:
             kind.copy(base, folder)
-        damage.do(self.spark, folder)
         return folder
 
     def _restart(self, kind: Kind, folder: Folder, files: int) -> Outcome:
@@ -212,6 +223,20 @@ def ask(folder: Folder, sinks: tuple[str, ...]) -> Answer:
     return Answer(found.verdict, tuple(finding.code for finding in found.findings))
 
 
+def adopt_stream(folder: Folder) -> ProjectFile:
+    """What `surestart adopt` writes of it while it is whole, with nothing added by hand."""
+    found = adopt([str(folder.root)])
+    (text,) = (one.told for one in found.adopted if one.joined.checkpoint.location == str(folder.checkpoint))
+    return parse_project_text(folder.root / "surestart.toml", text)
+
+
+def ask_doctor(project: ProjectFile) -> Answer:
+    """What `surestart doctor` says of the one stream that the file declares."""
+    stages = pipeline_of_streams(project.streams).build_stages({})
+    (found,) = ask_stages(environment_of_streams(project), stages)
+    return Answer(found.verdict, tuple(finding.code for finding in found.findings))
+
+
 def run_to_the_end(kind: Kind, spark: Any, folder: Folder, files: int) -> str:
     """ "" or what Spark says."""
     try:
@@ -261,7 +286,7 @@ def numbers(files: range) -> Rows:
 def delta_rows(table: Path, *columns: str) -> Rows:
     if not (table / "_delta_log").exists():
         return Counter()
-    return Counter(tuple(int(row[column]) for column in columns or ("id",)) for row in read_rows(str(table)))
+    return Counter(tuple(int(row[column]) for column in columns or ("id",)) for row in read_table_rows(str(table)))
 
 
 def file_sink_rows(folder: Path) -> Rows:
@@ -279,19 +304,20 @@ def file_sink_rows(folder: Path) -> Rows:
 
 
 def matrix(results: Iterable[Result]) -> str:
-    """Said in rows, what came in columns: once with nothing said of the sinks, once with what their owner knows."""
+    """Said in rows, what came in columns: with nothing said of the sinks, with what their owner knows, and by what
+    `surestart adopt` has written of the stream before the damage."""
     results = list(results)
     lines = [f"{len(results)} streams restarted: {sum(one.healthy for one in results)} healthy, the others damaged", ""]
-    lines.append(f"{'':<14}{'nothing said':>26}{'said by a user':>26}")
-    lines.append(f"{'verdict':<14}" + f"{'went well':>12}{'harm':>14}" * 2)
+    lines.append(f"{'':<14}" + "".join(f"{said:>26}" for said in SAID.values()))
+    lines.append(f"{'verdict':<14}" + f"{'went well':>12}{'harm':>14}" * len(SAID))
     for verdict in Verdict:
         row = f"{verdict.value:<14}"
-        for which in ("undeclared", "declared"):
+        for which in SAID:
             mine = [one.outcome.went_well for one in results if getattr(one, which).verdict is verdict]
             row += f"{sum(mine):>12}{len(mine) - sum(mine):>14}"
         lines.append(row)
     lines.append("")
-    for which, said in (("undeclared", "nothing said"), ("declared", "said by a user")):
+    for which, said in SAID.items():
         counted = count_wrong(results, which)
         lines.append(
             f"{said}: false safe {len(counted[0])}, false unsafe {len(counted[1])}, cannot tell {len(counted[2])}"

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.delta import read_rows
+from surestart.facts.delta import read_table_rows
 from surestart.facts.evidence.read_sinks import read_sinks
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
@@ -303,6 +303,6 @@ def ask(run: Run, identity: str = "query-id", kind: str = "delta-builtin") -> Si
 
 def count(run: Run) -> tuple[int, int]:
     """(lost, doubled) rows of the eight files, as a multiset."""
-    held = Counter(row["id"] for row in read_rows(str(run.table)))
+    held = Counter(row["id"] for row in read_table_rows(str(run.table)))
     expected = Counter(range(80))
     return sum((expected - held).values()), sum((held - expected).values())

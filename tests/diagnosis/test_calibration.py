@@ -1,5 +1,5 @@
 """The bar: over fifty damaged checkpoints really restarted, and not one of them was called safe and then lost,
-duplicated or failed. The whole matrix is printed; `make calibrate` does the same on Spark 3.5, 4.1 and 4.2."""
+duplicated or failed. The whole matrix is printed; `make calibrate` does the same on the other lines of Spark."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from surestart.spark.session import applied
+from surestart.spark.spark_lines import installed_line
 from tests.diagnosis.calibration import Case, describe, matrix
 from tests.diagnosis.calibration_shapes import FAST
 from tests.diagnosis.restart_lab import THRIFTY, Lab, restart_cases
@@ -16,7 +17,7 @@ from tests.diagnosis.restart_lab import THRIFTY, Lab, restart_cases
 def cases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     lab = Lab(spark, tmp_path_factory.mktemp("lab"))
     with applied(spark, THRIFTY):
-        return restart_cases(lab, FAST, ".".join(spark.version.split(".")[:2]))
+        return restart_cases(lab, FAST, installed_line().name)
 
 
 @pytest.mark.long(
@@ -26,7 +27,7 @@ def test_no_damaged_checkpoint_is_called_safe_and_then_goes_wrong(
     cases: list[Case], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with capsys.disabled():
-        print("\n" + matrix(cases, "4.0"))
+        print("\n" + matrix(cases, installed_line().name))
     assert len(cases) >= 40
     assert [case.shape.name for case in cases if case.falsely_safe] == []
 

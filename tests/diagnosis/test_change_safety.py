@@ -225,7 +225,7 @@ def test_a_newer_spark_is_allowed_and_an_older_one_is_not_promised(tmp_path: Pat
 
 def test_findings_say_no_more_than_the_class(tmp_path: Path) -> None:
     code = stage(source=KAFKA, confs=(("spark.sql.shuffle.partitions", "8"),), output_mode="update")
-    changes = classify_changes(code, checkpoint(tmp_path), registered())
+    changes = classify_changes(code, checkpoint(tmp_path), registered(), spark="4.0")
 
     found = {finding.code: finding.severity for finding in find_changes(changes, Commands("ingest"))}
 

@@ -147,7 +147,7 @@ def test_every_streaming_condition_of_the_installed_spark_has_an_answer() -> Non
 def test_every_explanation_is_whole_and_sends_nobody_into_the_trap(entry: Any) -> None:
     assert entry.happened.endswith(".")
     assert entry.data.endswith(".")
-    assert entry.command.startswith("surestart ")
+    assert entry.command.verb
     assert len(explanation_text(explain(entry.name))) > 100
     advice = f"{entry.remedy} {entry.command}".lower()
     assert not re.search(r"delete the checkpoint|delete your|new checkpoint location|failondataloss ?= ?false", advice)
@@ -170,7 +170,7 @@ def test_a_pasted_traceback_is_explained_by_its_cause_not_by_what_carries_it() -
         "STREAM_FAILED",
         "PYTHON_ERROR_IN_BATCH",
     ]
-    assert answer.matches[0].command == "surestart run merge-gold -e prod"
+    assert str(answer.matches[0].next) == "surestart run merge-gold -e prod"
     assert dict(answer.facts) == {
         "query id": "0c1f6c1e-3c35-4a26-8a4d-6c2c6a1d4a55",
         "batch": "17",

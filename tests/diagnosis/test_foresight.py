@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.evidence.session_evidence import read_source_by_session
-from surestart.facts.evidence.source_evidence import Span, first_version, read_delta_source
+from surestart.facts.evidence.source_evidence import NextRead, first_version, read_delta_source
 from surestart.verdict.delta_source_findings import find_delta_source
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
@@ -195,14 +195,14 @@ class Stream:
 
     def ask(self, how: Callable[..., Any]) -> tuple[Finding, ...]:
         checkpoint = read_checkpoint(self.checkpoint)
-        span = Span(checkpoint.sources[0], replayed=checkpoint.latest_planned != checkpoint.latest_committed)
+        span = NextRead(checkpoint.sources[0], replayed=checkpoint.latest_planned != checkpoint.latest_committed)
         source = SourceDeclaration("delta", self.table, self.table, self.case.options)
         return find_delta_source(source, span, how(source, span), Commands("s"), int(time.time() * 1000))
 
-    def by_files(self, source: SourceDeclaration, span: Span) -> Any:
+    def by_files(self, source: SourceDeclaration, span: NextRead) -> Any:
         return read_delta_source(source.path, span.delta)
 
-    def by_session(self, source: SourceDeclaration, span: Span) -> Any:
+    def by_session(self, source: SourceDeclaration, span: NextRead) -> Any:
         return read_source_by_session(self.spark, source, first_version(span.delta))
 
 

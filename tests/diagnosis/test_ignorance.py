@@ -1,4 +1,5 @@
-"""Law 9: ignorance never reassures. Whatever answer fails, the verdict stays, is worse, or is "cannot tell"."""
+"""Law 9: ignorance never reassures. Whatever answer fails, the verdict stays, is worse, or is "cannot tell". And nobody
+is told of harm because a question was refused."""
 
 from __future__ import annotations
 
@@ -17,9 +18,11 @@ from surestart.cli.stage_answers import ask_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.facts.delta import CommitMark
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.history.claim_file import take_claim
+from surestart.history.log_runs import FOLD, SUMMARY, fold_log_runs
 from surestart.history.run_record import ENDED, FINISHED, RunRecord
 from surestart.history.write_runs import NOTE
-from surestart.journal.half_way import refuse_half_way
+from surestart.journal.unfinished import refuse_unfinished
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_or_accept
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
@@ -155,6 +158,39 @@ def swapped(root: Path) -> None:
     write_commit(table(root, "sensor_quarantine"), 6, info("WRITE"), txn(FORMER_ID, 3), add("z.parquet"))
 
 
+def swapped_of_late(root: Path) -> None:
+    """A long history, whose summary knows nothing of the last run."""
+    swapped(root)
+    log = root / "tables/surestart_runs"
+    last = (log / "_delta_log" / f"{0:020d}.json").read_bytes()
+    for version in range(1, FOLD + 1):
+        write_commit(log, version, info("WRITE"))
+    shutil.copy(log / "_delta_log" / f"{1:020d}.json", log / "_delta_log" / f"{0:020d}.json")
+    fold_log_runs(str(log))
+    assert (log / SUMMARY).exists()
+    (log / "_delta_log" / f"{FOLD + 1:020d}.json").write_bytes(last)
+
+
+def died(root: Path) -> None:
+    """The run that was killed had another id, and its batches are in the table: only its claim says so."""
+    record = RunRecord(
+        "run-1",
+        environment="local",
+        stage="deserialize",
+        query="sensor-deserialize",
+        checkpoint=str(checkpoint(root, "deserialize")),
+        place=checkpoint_place(str(checkpoint(root, "deserialize"))),
+        query_id=FORMER_ID,
+        started_at=NOW - DAY,
+        last_batch=3,
+    )
+    write_commit(table(root, "sensor_quarantine"), 6, info("WRITE"), txn(FORMER_ID, 3), add("z.parquet"))
+    claim = take_claim(root / "claims/sensor-deserialize.lock")
+    assert claim is not None
+    claim.write(record)
+    claim.release(clear=False)
+
+
 def remedy_begun(root: Path) -> None:
     write_journal(local(root), "d" * 64, "begun", query="sensor-deserialize")
 
@@ -205,6 +241,8 @@ WORLDS: dict[str, Callable[[Path], None]] = {
     "forgets": forgets,
     "deleted with its output": deleted_with_its_output,
     "swapped": swapped,
+    "swapped of late": swapped_of_late,
+    "died": died,
     "remedy begun": remedy_begun,
     "a landed file gone": landed_file_gone,
     "landing folder moved": landing_moved,
@@ -221,7 +259,7 @@ def doctor(root: Path, name: str) -> Ask:
     stage = next(one for one in build_stages({}) if one.name == name)
 
     def ask(answers: Answers) -> Verdict:
-        with listening(answers):
+        with listening(answers, root):
             return judged(lambda: ask_stages(local(root), [stage])[0].verdict)
 
     return ask
@@ -236,14 +274,14 @@ def gate(root: Path, name: str) -> Ask:
     commands = Commands(name, "local")
 
     def start() -> Verdict:
-        refuse_half_way(environment, query, None)
+        refuse_unfinished(environment, query, None)
         former = read_history_or_tell(environment, None, commands)  # type: ignore[arg-type]
         diagnosed = judge_stage(environment, stage, former, commands)
         refuse_or_accept(diagnosed, record, (), commands)
         return Verdict.SAFE
 
     def ask(answers: Answers) -> Verdict:
-        with listening(answers):
+        with listening(answers, root):
             return judged(start)
 
     return ask
@@ -350,16 +388,23 @@ def inspect(place: str) -> Ask:
     folder, sink = place.split(" ")
 
     def ask(answers: Answers) -> Verdict:
-        with listening(answers):
+        with listening(answers, Path(folder).parent):
             return judged(lambda: inspect_checkpoint(folder, sinks=(sink,), now=NOW).verdict)
 
     return ask
 
 
-def find_broken(ask: Ask, few: int | None) -> tuple[int, list[str]]:
-    """How many cases were tried, and each that made the verdict safer, or ended in an error of ours. few: that many
-    cases, always the same ones."""
+REFUSED = ("error", "time-out", "refused")
+
+
+def find_broken(ask: Ask, few: int | None, kinds: tuple[str, ...] = ()) -> tuple[int, list[str]]:
+    """How many cases were tried, and each that made the verdict safer, or ended in an error of ours; and each that was
+    refused and made a healthy stream unsafe.
+
+    few: that many cases, always the same ones.
+    kinds: only answers of these kinds fail."""
     base, cases = find_cases(ask)
+    cases = [case for case in cases if not kinds or case.question.kind in kinds]
     if few is not None and len(cases) > few:
         cases = random.Random(len(cases)).sample(cases, few)
     broken = []
@@ -370,7 +415,11 @@ def find_broken(ask: Ask, few: int | None) -> tuple[int, list[str]]:
         except Exception as error:  # noqa: BLE001  Which error it is does not matter: none may come out.
             broken.append(f"{told}{type(error).__name__}: {error}")
             continue
-        if RANK[found] < RANK[base] and found is not Verdict.CANNOT_TELL:
+        safer = RANK[found] < RANK[base] and found is not Verdict.CANNOT_TELL
+        # What was refused shows no harm to a healthy stream. An empty or a cut-off answer may look like damage.
+        healthy = RANK[base] <= RANK[Verdict.ATTENTION]
+        alarmed = found is Verdict.UNSAFE and healthy and case.fault in REFUSED
+        if safer or alarmed:
             broken.append(f"{told}{found}")
     return len(cases), broken
 

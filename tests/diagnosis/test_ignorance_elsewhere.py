@@ -16,11 +16,11 @@ from sensor_pipeline.stages import build_stages
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment
 from surestart.facts.checkpoint.positions import DeltaPosition
-from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.checkpoint.snapshot import CheckpointSource, read_checkpoint
 from surestart.facts.delta import CommitMark
 from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session
 from surestart.facts.evidence.sink_evidence import SinkEvidence
-from surestart.facts.evidence.source_evidence import Span
+from surestart.facts.evidence.source_evidence import NextRead
 from surestart.facts.kafka import evidence as kafka_evidence
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict import ask_kafka
@@ -174,7 +174,7 @@ def test_no_rows_of_a_session_that_are_missing_make_a_source_safer(version: int,
     rows[0]["operationMetrics"] = {"numRemovedFiles": "5"}
     source = SourceDeclaration("delta", "main.sensor.raw")
     position = DeltaPosition(TABLE_ID, version + 1 if expected is SAFE else version, -1, initial_snapshot=False)
-    span = Span(Source("0", "delta", None, position), replayed=False)
+    span = NextRead(CheckpointSource("0", "delta", None, position), replayed=False)
 
     def ask(answers: Answers) -> Verdict:
         now = answers.give("clock", "now", lambda: NOW)

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
-from surestart.facts.checkpoint.snapshot import Source
+from surestart.facts.checkpoint.snapshot import CheckpointSource
 from surestart.facts.delta import read_delta_log
 from surestart.facts.evidence import session_evidence
 from surestart.facts.evidence.session_evidence import read_sinks_by_session, read_source_by_session, table_sql
 from surestart.facts.evidence.sink_evidence import HISTORY, sink_missing
-from surestart.facts.evidence.source_evidence import Span, read_delta_source
+from surestart.facts.evidence.source_evidence import NextRead, read_delta_source
 from surestart.verdict.acceptance import NextBatch, diagnose_acceptance
 from surestart.verdict.delta_source_findings import find_delta_source
 from surestart.words.finding import Acceptance
@@ -54,7 +54,7 @@ def test_the_session_answers_for_a_source_as_its_files_do(spark: SparkSession, t
     table_id = read_delta_log(table).table_id
     for version in (1, 6, 7, 8, 9, 20):
         position = DeltaPosition(table_id, version, -1, False)
-        span = Span(Source("0", "delta", None, position), replayed=False)
+        span = NextRead(CheckpointSource("0", "delta", None, position), replayed=False)
         from_files = find_delta_source(source, span, read_delta_source(table, position), Commands("s"), 0)
         by_session = read_source_by_session(spark, source, version)
         asked = find_delta_source(source, span, by_session, Commands("s"), 0)

@@ -262,7 +262,7 @@ def check_words(finding: Finding) -> None:
     assert finding.meaning
     assert finding.next
     assert finding.do_not or finding.severity is INFO
-    assert re.match(r"(surestart |spark-sql )", finding.next), finding.next
+    assert re.match(r"(surestart |spark-sql )", str(finding.next)), str(finding.next)
 
 
 @pytest.mark.parametrize("source", [kafka, files, delta, rate])

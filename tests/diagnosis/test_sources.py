@@ -12,15 +12,15 @@ import pytest
 
 from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition
-from surestart.facts.checkpoint.snapshot import Source, read_checkpoint
+from surestart.facts.checkpoint.snapshot import CheckpointSource, read_checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit import FileChanges
 from surestart.facts.delta.remedy_note import note_of
 from surestart.facts.delta.schema_change import changed_columns
-from surestart.facts.delta.unread_commits import Passed, Reading
+from surestart.facts.delta.unread_commits import PassedCommits, TableReading
 from surestart.facts.evidence.source_evidence import (
     DeltaSourceEvidence,
-    Span,
+    NextRead,
     read_delta_source,
     read_file_source,
     read_listed_paths,
@@ -48,10 +48,10 @@ def judge(
     initial: bool = False,
     options: tuple[tuple[str, str], ...] = (),
     now: int = COMMITTED_AT + DAY,
-    reading: Reading | None = None,
+    reading: TableReading | None = None,
 ) -> tuple[Finding, ...]:
     position = DeltaPosition(table_id, version, index, initial)
-    span = Span(Source("0", "delta", None, position), replayed=False)
+    span = NextRead(CheckpointSource("0", "delta", None, position), replayed=False)
     source = SourceDeclaration("delta", str(table), str(table), options)
     return find_delta_source(source, span, read_delta_source(str(table), position), COMMANDS, now, reading)
 
@@ -108,7 +108,7 @@ def test_history_that_was_cleaned_up_before_it_was_read_is_refused_and_counted(t
 
     assert codes(found) == ("SOURCE_HISTORY_GONE",)
     assert "commits are gone" in found[0].evidence
-    assert found[0].next == "surestart plan replay ingest -e prod --from-output -o plan.json"
+    assert str(found[0].next) == "surestart plan replay ingest -e prod --from-output -o plan.json"
 
 
 def commit_table_id(table: Path) -> str:
@@ -180,7 +180,7 @@ def test_a_restore_that_brings_rows_back_is_refused_where_their_removal_was_met(
 
 
 DIGEST, STEP = "1" * 64, "clear:t"
-PASSING = Reading(passed=(Passed(3, 6, DIGEST, STEP),))
+PASSING = TableReading(passed=(PassedCommits(3, 6, DIGEST, STEP),))
 # Whether the RESTORE itself says whose it is, as where a session takes the setting, or a mark in front of it.
 NOTED = pytest.mark.parametrize("noted", [True, False], ids=["its own note", "a mark before it"])
 
@@ -204,7 +204,7 @@ def test_what_the_start_passes_over_after_an_undo_is_no_finding_and_what_comes_l
 
     assert codes(judge(table, 3)) == ("SOURCE_REWRITTEN", "SOURCE_ROWS_DELETED"), "nothing passes over it"
     assert judge(table, 3, reading=PASSING) == ()
-    another = Reading(passed=(Passed(3, 6, "2" * 64, STEP),))
+    another = TableReading(passed=(PassedCommits(3, 6, "2" * 64, STEP),))
     assert len(judge(table, 3, reading=another)) == 2, "it is another table"
     write_commit(table, 7, info("MERGE"), remove("f2.parquet"), add("g.parquet"))
     assert codes(judge(table, 3, reading=PASSING)) == ("SOURCE_REWRITTEN",), "its new rows would be left out"
@@ -224,15 +224,18 @@ def test_a_stage_that_has_read_what_was_taken_back_is_refused(tmp_path: Path, no
 
     for at in (5, 6):
         for has_read, wanted in ((True, ("SOURCE_READ_UNDONE",)), (False, ())):
-            assert codes(judge(table, at, reading=Reading(passed=(Passed(3, 6, DIGEST, STEP, has_read),)))) == wanted
-    another = Reading(passed=(Passed(3, 6, "2" * 64, STEP, has_read=True),))
+            assert (
+                codes(judge(table, at, reading=TableReading(passed=(PassedCommits(3, 6, DIGEST, STEP, has_read),))))
+                == wanted
+            )
+    another = TableReading(passed=(PassedCommits(3, 6, "2" * 64, STEP, has_read=True),))
     assert "SOURCE_READ_UNDONE" not in codes(judge(table, 5, reading=another))
 
 
 def test_a_remedys_begin_is_held_against_the_commits_behind_it(tmp_path: Path) -> None:
     table = undone(tmp_path)
-    begun = Reading((("startingVersion", "4"),))
-    span = Span(Source("0", "delta", None, None), replayed=False)
+    begun = TableReading((("startingVersion", "4"),))
+    span = NextRead(CheckpointSource("0", "delta", None, None), replayed=False)
     source = SourceDeclaration("delta", str(table), str(table))
     evidence = read_delta_source(str(table), None, begin=begun.begin)
 
@@ -263,7 +266,7 @@ def test_a_rewrite_far_behind_the_position_is_found(tmp_path: Path) -> None:
 def test_history_that_does_not_say_what_it_removed_is_not_taken_for_an_append() -> None:
     commit = Commit(4, COMMITTED_AT, "WRITE", changes=None)
     evidence = DeltaSourceEvidence(table_id="T", latest_version=4, pending=(commit,))
-    span = Span(Source("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
+    span = NextRead(CheckpointSource("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
 
     (found,) = find_delta_source(SourceDeclaration("delta", "t"), span, evidence, COMMANDS, 0)
 
@@ -273,7 +276,7 @@ def test_history_that_does_not_say_what_it_removed_is_not_taken_for_an_append() 
 def test_a_changed_schema_whose_former_one_is_gone_cannot_be_judged_where_columns_can_be_renamed() -> None:
     commit = Commit(4, COMMITTED_AT, "ADD COLUMNS", schema_text=SCHEMA, changes=FileChanges())
     evidence = DeltaSourceEvidence(table_id="T", latest_version=4, schema_text=SCHEMA, pending=(commit,))
-    span = Span(Source("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
+    span = NextRead(CheckpointSource("0", "delta", None, DeltaPosition("T", 4, -1, False)), replayed=False)
     source = SourceDeclaration("delta", "t")
 
     (found,) = find_delta_source(source, span, replace(evidence, mapped=True), COMMANDS, 0)
@@ -339,7 +342,7 @@ def landed(tmp_path: Path, files: int = 3) -> tuple[Path, Path]:
 
 def judge_files(landing: Path, folder: Path, replayed: bool = False) -> tuple[Finding, ...]:
     checkpoint = read_checkpoint(str(folder))
-    span = Span(checkpoint.sources[0], replayed)
+    span = NextRead(checkpoint.sources[0], replayed)
     evidence = read_file_source(str(landing), span, open_storage(str(folder)))
     return find_file_source(SourceDeclaration("files", str(landing), str(landing)), span, evidence, COMMANDS)
 
@@ -390,10 +393,10 @@ def test_entries_of_a_compacted_list_are_found(tmp_path: Path) -> None:
 
 
 def test_a_position_that_is_no_file_list_reads_nothing() -> None:
-    span = Span(Source("0", "files", FilesPosition(3), FilesPosition(5)), replayed=False)
+    span = NextRead(CheckpointSource("0", "files", FilesPosition(3), FilesPosition(5)), replayed=False)
 
     assert span.listed is None
-    assert Span(span.source, replayed=True).listed == (4, 5)
+    assert NextRead(span.source, replayed=True).listed == (4, 5)
 
 
 LOST = Finding("KAFKA_RECORDS_LOST", Severity.UNSAFE, "3 offsets lost", "m", "n", "d")

@@ -14,7 +14,7 @@ import pytest
 
 from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.facts.storage.storage import Entry
+from surestart.facts.storage.storage import FolderEntry
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
@@ -157,7 +157,7 @@ def test_a_listing_that_lacks_the_newest_file_is_no_older_table(tmp_path: Path) 
     """A rewound checkpoint over a table whose listing was cut off: its newest file is looked for by its name."""
 
     class Cut(LocalStorage):
-        def list_folder(self, path: str) -> Iterator[Entry]:
+        def list_folder(self, path: str) -> Iterator[FolderEntry]:
             return (entry for entry in super().list_folder(path) if entry.name != "v7.metadata.json")
 
     write_table(tmp_path / "t", FIVE[:3], "v6.metadata.json")

@@ -19,14 +19,14 @@ from surestart.facts.storage.open_storage import open_unbounded
 from surestart.facts.storage.storage import Storage
 from surestart.verdict import inspect_all as module
 from surestart.verdict.fleet_row import FleetRow
-from surestart.verdict.inspect_all import Asked, inspect_all
+from surestart.verdict.inspect_all import FleetQuestion, inspect_all
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Verdict
 from tests.checkpoint.checkpoint_maker import make_checkpoint, make_state
 from tests.checkpoint.memory_storage import MemoryStorage
 
 REPORT = Path(__file__).parents[2] / "src/surestart/report"
-NONE = Asked(("none",))
+NONE = FleetQuestion(("none",))
 
 
 def make(folder: Path, query_id: str = "") -> Path:
@@ -195,7 +195,7 @@ def test_over_a_network_the_requests_grow_with_the_checkpoints_and_not_with_thei
 
 
 def test_a_process_that_was_ended_leaves_its_checkpoints_open_and_not_out(tmp_path: Path) -> None:
-    places = [module.Place(f"c{number}") for number in range(3)]
+    places = [module.FoundPlace(f"c{number}") for number in range(3)]
 
     def ended(part: list[tuple[str, str]]) -> list[FleetRow]:
         raise BrokenProcessPool("killed for its memory")

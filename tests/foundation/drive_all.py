@@ -18,11 +18,11 @@ ALL = "all"
 
 
 def die_when_all_are_reached(places: Collection[str]) -> None:
-    """Before anything is imported that asks for `reach`."""
-    die, lock, never = failpoints.reach, threading.Lock(), threading.Event()
+    """Before anything is imported that asks for `fail_point`."""
+    die, lock, never = failpoints.fail_point, threading.Lock(), threading.Event()
     times, waiting = Counter[str](), set[str]()
 
-    def reach(name: str) -> None:
+    def counted(name: str) -> None:
         with lock:
             times[name] += 1
             place = f"{name}:{times[name]}"
@@ -33,7 +33,7 @@ def die_when_all_are_reached(places: Collection[str]) -> None:
                 die(ALL)
         never.wait()
 
-    failpoints.reach = reach
+    failpoints.fail_point = counted
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.stages import SETTINGS, build_stages
-from surestart.cli.arguments import read_settings
+from surestart.cli.arguments import read_given_settings
 from surestart.cli.main import VERBS, build_parser, main
 from surestart.cli.run import may_start
 from surestart.environment import environment_from_settings
@@ -62,9 +62,14 @@ def test_source_bootstrap_and_topic_are_settings_typed_short(verb: str) -> None:
     short = ["--source", "kafka", "--set", "mirror=true", "--bootstrap", "h:9092", "--topic=readings"]
     args = build_parser(verb).parse_args([verb, *first, *short])
 
-    assert read_settings(args) == {"source": "kafka", "mirror": "true", "bootstrap": "h:9092", "topic": "readings"}
+    assert read_given_settings(args) == {
+        "source": "kafka",
+        "mirror": "true",
+        "bootstrap": "h:9092",
+        "topic": "readings",
+    }
     # Two calls in one process do not see each other's.
-    assert read_settings(build_parser(verb).parse_args([verb, *first])) == {}
+    assert read_given_settings(build_parser(verb).parse_args([verb, *first])) == {}
 
 
 def test_a_checkpoint_inside_a_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

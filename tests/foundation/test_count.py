@@ -11,7 +11,7 @@ import pytest
 
 from sensor_pipeline.count import Account, count_rows, judge, read_landed
 from sensor_pipeline.simulate import Simulation, iter_records
-from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, Position, Tally
+from sensor_pipeline.tally import DESERIALIZED, QUARANTINED, RowPosition, Tally
 from surestart.environment import Environment
 from surestart.report.text.run_table import run_table
 from surestart.runs.running_query import StageRun
@@ -203,7 +203,7 @@ def test_what_a_topic_has_forgotten_is_gone_and_what_it_never_gave_is_from_nowhe
 @pytest.mark.parametrize("time", [None, -(10**17), 10**18])
 def test_rows_that_no_stage_writes_are_faults_and_not_an_error(time: int | None) -> None:
     """Nulls, and times that Python has no value for: gold's reader gives them as numbers."""
-    position = cast("Position", ("file:/x", 0, None))
+    position = cast("RowPosition", ("file:/x", 0, None))
     tally = Tally(judge)
     tally.raw(position, None, unread=False)
     tally.decoded(position, QUARANTINED, unread=False)

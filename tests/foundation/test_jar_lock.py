@@ -17,7 +17,7 @@ from surestart.errors import Refused
 from surestart.local import kafka_jars
 from surestart.local.kafka_jars import kafka_jars_folder, resolve_kafka_jars
 from surestart.spark import jars as connectors
-from surestart.spark.jar_lock import FOLDER, check_jars, digest_of, read_lock
+from surestart.spark.jar_lock import FOLDER, check_jars, jar_digest, read_lock
 from surestart.spark.jars import jars_folder, read_resolved, resolve_jars
 from surestart.spark.java import find_java
 from surestart.spark.spark_lines import LINES, installed_line
@@ -52,7 +52,7 @@ def put_another_beside(jar: Path) -> None:
 
 
 def test_what_was_locked_is_used(cache: Path) -> None:
-    assert {digest_of(jar) for jar in resolve_jars()} == set(lock_of_line().jars.values())
+    assert {jar_digest(jar) for jar in resolve_jars()} == set(lock_of_line().jars.values())
     assert cache in resolve_kafka_jars(find_java()).parents
 
 
@@ -67,7 +67,7 @@ def test_a_connector_that_is_another_one_starts_no_spark(cache: Path) -> None:
     with pytest.raises(Refused, match=re.escape(jar.name)) as refused:
         resolve_jars()
     assert refused.value.code == "JarNotAsLocked"
-    assert refused.value.next == f"{sys.executable} -m surestart.spark.jars --again"
+    assert str(refused.value.next) == f"{sys.executable} -m surestart.spark.jars --again"
     done = subprocess.run(
         [sys.executable, "-m", "surestart", "run", "all", "--root", str(cache / "root"), "--set", "readings=10"],
         capture_output=True,
@@ -84,7 +84,7 @@ def test_no_broker_starts_from_other_jars(cache: Path, harm: Callable[[Path], No
     harm(kafka_jars_folder() / "jars/snappy-java-1.1.10.7.jar")
     with pytest.raises(Refused, match="kafka-broker") as refused:
         resolve_kafka_jars(find_java())
-    assert refused.value.next == f"{sys.executable} -m surestart.local.kafka_jars --again"
+    assert str(refused.value.next) == f"{sys.executable} -m surestart.local.kafka_jars --again"
 
 
 def test_a_resolution_that_brings_something_else_is_not_noted_as_done(cache: Path) -> None:

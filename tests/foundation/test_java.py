@@ -47,7 +47,7 @@ def test_a_wrong_java_is_named_in_one_sentence(tmp_path: Path, version: str) -> 
 
     major = version.removeprefix("1.").split(".")[0]
     assert f"JAVA_HOME={home} is Java {major}" in refusal.value.what
-    assert "make java" in refusal.value.next
+    assert "make java" in str(refusal.value.next)
 
 
 def test_no_java_at_all_is_said_as_such() -> None:

@@ -63,7 +63,7 @@ def merge(spark: Any, environment: Environment, place: Path, monkeypatch: pytest
     writer = SINK.batch_writer(BatchContext(environment, "s", "q", str(place)))
     monkeypatch.setattr(delta_merge, "read_identity", lambda context, spark: "query")
     writer(spark.createDataFrame([(1, 1), (2, 1)], "id INT, version INT"), 0)
-    monkeypatch.setattr(delta_merge, "reach", gate.arm)
+    monkeypatch.setattr(delta_merge, "fail_point", gate.arm)
     waiting = F.udf(gate.wait, "int")
     batch = spark.createDataFrame([(1, 2), (2, 2)], "id INT, version INT").withColumn("version", waiting("version"))
     other = threading.Thread(target=gate.commit_meanwhile, args=(spark, table.sql))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 
-from surestart.spark.session import applied
+from surestart.spark.session import applied, read_setting
 
 
 class RefusedByCompute(PySparkException):
@@ -61,3 +63,22 @@ def test_what_cannot_be_set_is_left_and_the_rest_is_set_and_put_back(condition: 
 def test_any_other_error_is_raised() -> None:
     with pytest.raises(RefusedByCompute), applied(Session("INTERNAL_ERROR"), WANTED):  # type: ignore[arg-type]
         raise AssertionError("not reached")
+
+
+def test_a_setting_that_may_not_be_read_is_none_and_another_failure_is_raised() -> None:
+    session = Session("CONFIG_NOT_AVAILABLE.WITHOUT_SUGGESTION")
+    assert read_setting(session, "spark.sql.session.timeZone") == "CET"  # type: ignore[arg-type]
+    assert read_setting(session, "spark.sql.streaming.checkpointLocation") is None  # type: ignore[arg-type]
+    with pytest.raises(RefusedByCompute):
+        read_setting(Session("INTERNAL_ERROR"), "spark.any")  # type: ignore[arg-type]
+
+
+# On classic Spark only, or with an answer of their own to a refusal.
+ASK_THEMSELVES = {"spark/session.py", "guarding/once.py", "guarding/once_on_session.py", "facts/kafka/security.py"}
+
+
+def test_no_other_module_asks_a_session_for_a_setting() -> None:
+    """Serverless compute refuses to read nearly all of them: a start would end there in Spark's own error."""
+    source = Path(__file__).parents[2] / "src" / "surestart"
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if ".conf.get(" in path.read_text()}
+    assert found - ASK_THEMSELVES == set()

@@ -78,7 +78,7 @@ def test_a_batch_that_its_table_drops_stops_the_stage(
     assert stopped.value.code == code
     assert "batch 1 of sensor-" in stopped.value.what
     assert [table for table in tables if rewound.table(table).path not in stopped.value.what] == []
-    assert "surestart doctor" in stopped.value.next
+    assert "surestart doctor" in str(stopped.value.next)
     assert whole_rows(spark, rewound) == before
 
 

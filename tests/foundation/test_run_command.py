@@ -93,7 +93,7 @@ def test_what_a_failed_stage_says_next_names_its_place(spark: Any, environment: 
     with pytest.raises(StageFailed) as failed:
         run_stage(spark, place, replace(raw, transform=lambda rows: rows.withColumn("payload", broken())))
 
-    words = shlex.split(failed.value.next)
+    words = shlex.split(str(failed.value.next))
     assert words[:2] == ["surestart", "explain"]
     args = build_parser("explain").parse_args(words[1:])
     assert (args.stage, args.env, args.root) == ("raw-ingest", "local", environment.root)
@@ -115,11 +115,11 @@ def test_options_of_a_place_bring_a_command_to_the_same_place(tmp_path: Path) ->
     ):
         environment = environment_from_settings("dev", "sensor", settings, environ={})
 
-        args = build_parser("status").parse_args(shlex.split(f"status {named(environment)}"))
+        args = build_parser("status").parse_args(("status", *named(environment).words))
 
         given = dict(pair.split("=", 1) for pair in args.set) | ({"root": args.root} if args.root else {})
         assert environment_from_settings(args.env, "sensor", given, environ={}) == environment
-        assert given_options(args) in named(environment)
+        assert set(given_options(args)) <= set(named(environment).words)
 
 
 def test_a_name_that_two_stages_share_is_refused_side_by_side(spark: Any, environment: Environment) -> None:

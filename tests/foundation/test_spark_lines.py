@@ -104,6 +104,9 @@ def test_what_make_installs_is_what_the_table_says() -> None:
     assert extras["local"][0] == get_line(DEFAULT).pyspark
     for line in LINES:
         assert extras[f"local-{line.name.replace('.', '-')}"][0] == line.pyspark
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"\nLINES := {' '.join(NAMES)}\n" in makefile
+    assert f"\nDEFAULT_LINE := {DEFAULT}\n" in makefile
 
 
 def test_no_other_module_names_a_connector_or_a_version_of_one() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from sensor_pipeline.count import read_landed
+from sensor_pipeline.merge_gold import to_gold
+from sensor_pipeline.records import READING_COLUMNS
 from sensor_pipeline.simulate import read_truth
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
@@ -33,6 +35,13 @@ def finished(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Environmen
     assert [run.rows > 0 for run in runs] == [True, True, True]
     assert runs[0].rows == 500
     return environment
+
+
+def test_a_column_that_somebody_adds_above_gold_stops_no_batch_of_it(spark: Any) -> None:
+    """A MERGE that names a column which the table has not fails, at every start."""
+    given = spark.createDataFrame([], f"{READING_COLUMNS}, note STRING")
+    own = spark.createDataFrame([], READING_COLUMNS)
+    assert to_gold(given).columns == own.columns
 
 
 def test_nothing_is_lost_duplicated_or_altered(finished: Environment) -> None:

@@ -78,7 +78,8 @@ def test_every_command_without_any_package(name: str, tmp_path: Path) -> None:
     if name in NEED:
         assert done.returncode == 2, done.stderr
         assert f"{NEED[name]} is not installed in this environment" in done.stderr
-        assert f"Next: {sys.executable} -m pip install 'surestart[local]'" in done.stderr
+        assert f"Next: {sys.executable} -m pip install " in done.stderr
+        assert "  # what the extra surestart[local] brings" in done.stderr
     assert not (tmp_path / "root").exists()
 
 
@@ -173,7 +174,7 @@ def test_an_error_of_sparks_own_is_named_and_is_no_fault_of_surestart() -> None:
     said = as_unexpected(refusal, ("run", "all"))
     assert (said.code, said.exit_code) == ("SparkError", 4)
     assert "pyspark.errors.exceptions.base.AnalysisException, CANNOT_PARSE_DATATYPE" in said.what
-    assert said.next == "surestart explain CANNOT_PARSE_DATATYPE"
+    assert str(said.next) == "surestart explain CANNOT_PARSE_DATATYPE"
 
 
 def test_a_job_logs_where_an_error_arose_that_is_said_in_four_parts(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from surestart.facts.delta.rows import read_rows
+from surestart.facts.delta.rows import read_table_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your-own-pipeline.md").read_text(encoding="utf-8")
 LANDED, RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
@@ -40,7 +40,7 @@ def typed_from(page: str, folder: Path, module: str, *blocks: str) -> str:
 
 def rows(folder: Path, table: str) -> Counter[tuple[str, str]]:
     path = folder / ".surestart" / "local" / "tables" / table
-    return Counter((row["order_id"], row["state"]) for row in read_rows(str(path)))
+    return Counter((row["order_id"], row["state"]) for row in read_table_rows(str(path)))
 
 
 EVERY = Counter({("a1", "open"): 1, ("b2", "open"): 1, ("a1", "paid"): 1})

@@ -12,14 +12,14 @@ import pyarrow.parquet
 
 from sensor_pipeline.count import judge
 from sensor_pipeline.simulate import write_files
-from sensor_pipeline.tally import Position
+from sensor_pipeline.tally import RowPosition
 from surestart.environment import Environment
 from tests.deltalog.handmade import add, create, write_commit
 from tests.diagnosis.stage_values import write_checkpoint
 
 RAW, GOOD, BAD, GOLD = "sensor_raw", "sensor_readings_deserialized", "sensor_quarantine", "sensor_gold"
 _GOLD_COLUMNS = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
-Record = tuple[Position, bytes]
+Record = tuple[RowPosition, bytes]
 
 
 class World:
@@ -108,7 +108,7 @@ class World:
         return checkpoint
 
 
-def place(position: Position) -> dict[str, Any]:
+def place(position: RowPosition) -> dict[str, Any]:
     return dict(zip(("source", "partition", "offset"), position, strict=True))
 
 

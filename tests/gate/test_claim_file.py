@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from surestart.environment import environment_from_settings
 from surestart.errors import CannotTell
-from surestart.history.claim_file import read_claim, seize_claim, take_claim
+from surestart.history.claim_file import ClaimContent, read_claim, seize_claim, take_claim
 from surestart.history.process_facts import is_paused, read_process_start
+from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
+from surestart.runs.find_owner import OWNER_UNKNOWN, claim_by_file
+from surestart.words.next_commands import Commands
 
 HOLD_MS = 800
 
@@ -103,11 +107,42 @@ def test_the_claim_of_a_paused_owner_is_seized_once_and_stays_seized_when_it_wak
     assert list(tmp_path.glob("*.lock*")) == []
 
 
-def test_a_claim_torn_by_a_crash_names_nobody_and_is_not_an_error(tmp_path: Path) -> None:
+TORN = ("{", '{"record": {"run_id": "a", "que', '{"record": 7}', '{"record": {"run_id": 3}}', "[]", "\xff", "\0\0\0")
+WHOLE = ("", '{"record": {}, "former": []}', '{"record": {}, "former": [], "beats": false}')
+
+
+@pytest.mark.parametrize(("text", "torn"), [*((text, True) for text in TORN), *((text, False) for text in WHOLE)])
+def test_a_claim_torn_by_a_crash_names_nobody_and_is_known_as_torn(tmp_path: Path, text: str, torn: bool) -> None:
     path = tmp_path / "q.lock"
-    for text in ("", "{", '{"record": 7}', '{"record": {"run_id": 3}}', "[]", "\xff"):
-        path.write_text(text)
-        assert read_claim(path).record is None
+    path.write_text(text)
+    assert read_claim(path) == ClaimContent(torn=torn)
+
+
+@pytest.mark.parametrize("text", TORN)
+def test_after_a_torn_claim_a_start_says_what_to_accept_and_is_accepted(tmp_path: Path, text: str) -> None:
+    """Of every stage: a claim that one cannot read stands in the way of all."""
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    path = tmp_path / "claims/sensor-deserialize.lock"
+    path.parent.mkdir()
+    path.write_text(text)
+    accept = f"surestart run deserialize --accept {OWNER_UNKNOWN}"
+    mine = RunRecord(run_id="mine", query="sensor-deserialize", environment="local")
+    with pytest.raises(CannotTell) as unread:
+        read_runs(environment)
+    assert str(unread.value.next).startswith("surestart run deserialize ")
+    assert f"--accept {OWNER_UNKNOWN}" in str(unread.value.next)
+
+    for _ in range(2):
+        with pytest.raises(CannotTell) as refused:
+            claim_by_file(path.parent, mine, (), Commands("deserialize", "local"))
+        assert (refused.value.code, path.read_text()) == (OWNER_UNKNOWN, text)
+    assert " ".join(str(refused.value.next).replace(" -e local", "").split()) == accept
+    taken = claim_by_file(path.parent, mine, (OWNER_UNKNOWN,), Commands("deserialize", "local"))
+
+    assert taken.held is not None
+    assert (taken.record.accepted, path.read_text()) == ((OWNER_UNKNOWN,), "")
+    assert read_runs(environment) == ()
+    taken.held.release(clear=True)
 
 
 def test_an_old_longer_text_behind_a_claim_is_ignored(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from surestart.errors import CannotTell
 from surestart.facts.delta.listing import NoDeltaLog
+from surestart.facts.storage.read_budget import BYTES, NAMES, ReadBudget
 from surestart.history.log_runs import FOLD, SUMMARY, fold_log_runs, read_log_runs
 from surestart.history.run_record import ENDED, FINISHED, NOTE, RunRecord
 
@@ -63,6 +64,15 @@ def test_it_is_folded_when_it_has_grown_and_not_before(table: Path) -> None:
     commit(table, 400 + FOLD, run(400 + FOLD))
     fold_log_runs(str(table))
     assert json.loads((table / SUMMARY).read_text())["version"] == 400 + FOLD
+
+
+def test_a_log_longer_than_one_look_is_folded_by_the_next_start(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a lost summary of a long history would refuse every start from then on."""
+    monkeypatch.setattr(ReadBudget.__init__, "__defaults__", (BYTES, NAMES, 5_000))
+    with pytest.raises(CannotTell, match="was not read to its end"):
+        read_log_runs(str(table))
+    fold_log_runs(str(table))
+    assert own(table) == ["r0"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 400}', '{"version": "x", "sha256": "", "runs": []}'])

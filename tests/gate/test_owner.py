@@ -133,7 +133,7 @@ def test_a_claim_by_row_is_refused_followed_or_asked_about() -> None:
     remedy = Commands("q", "prod", of_a_remedy=True)
     with pytest.raises(CannotTell) as asked:
         refuse_live_owner(RunRecord(run_id="mine", query="q", environment="prod"), [other(started_at=now)], (), remedy)
-    assert asked.value.next.endswith("the same command again, with --accept OWNER_UNKNOWN")
+    assert str(asked.value.next).endswith("the same command again, with --accept OWNER_UNKNOWN")
     own_retry = RunRecord(run_id="mine", query="q", environment="prod", job_run="7", job_attempt="raw_ingest/2")
     killed = other(started_at=now, job_run="7", job_attempt="raw_ingest/1")
     followed = refuse_live_owner(own_retry, [killed], (), Commands("q", "prod"))

@@ -54,7 +54,7 @@ def test_in_the_first_batch_of_a_new_checkpoint(spark: Any, environment: Environ
     assert stopped.value.code == CODE
     assert "Nothing of batch 0 was written" in stopped.value.meaning
     assert OTHER in stopped.value.what
-    assert stopped.value.next.startswith("surestart history raw-ingest -e local --root ")
+    assert str(stopped.value.next).startswith("surestart history raw-ingest -e local --root ")
     assert spark.read.format("delta").load(environment.table("sensor_raw").path).count() == 0
 
 

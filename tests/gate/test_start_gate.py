@@ -118,7 +118,7 @@ def test_a_harmed_checkpoint_is_refused_and_left_as_it_is(
     assert isinstance(error, Refused)
     assert error.exit_code == EXIT_REFUSED
     assert code in error.code
-    assert "surestart plan" in error.next
+    assert "surestart plan" in str(error.next)
     assert "Nothing was changed." in error.meaning
 
 
@@ -136,7 +136,7 @@ def test_a_registered_checkpoint_is_not_exchanged_for_another_by_a_setting(spark
     error = refusal(spark, other)
     assert (error.code, error.exit_code) == ("CHECKPOINT_PATH_CHANGED", EXIT_CANNOT_TELL)
     assert str(checkpoint_of(stood).resolve()) in error.what
-    assert "--accept CHECKPOINT_PATH_CHANGED" in error.next
+    assert "--accept CHECKPOINT_PATH_CHANGED" in str(error.next)
     # Moved for good: said once, and registered from then on.
     land(other, 20)
     run_stage(spark, other, RAW, accept=("CHECKPOINT_PATH_CHANGED",))
@@ -173,7 +173,7 @@ def test_what_cannot_be_told_starts_only_when_accepted_and_the_history_says_so(s
     error = refusal(spark, stood)
     assert isinstance(error, CannotTell)
     assert (error.code, error.exit_code) == ("CHECKPOINT_DELETED", EXIT_CANNOT_TELL)
-    assert "--accept CHECKPOINT_DELETED" in error.next
+    assert "--accept CHECKPOINT_DELETED" in str(error.next)
     assert refusal(spark, stood, accept=("SOMETHING_ELSE",)).code == "CHECKPOINT_DELETED"
 
     assert run_stage(spark, stood, RAW, accept=("CHECKPOINT_DELETED",)).rows == 20

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import surestart
-from surestart.facts.delta.rows import read_rows
+from surestart.facts.delta.rows import read_table_rows
 from surestart.guarding.declared import find_declared
 from surestart.guarding.watched import watched_here
 from surestart.history.read_runs import read_runs
@@ -57,7 +57,7 @@ class Scene:
         surestart.start(self.writer(), self.stream, self.table, **given).awaitTermination()
 
     def numbers(self, table: str = "") -> Counter[int]:
-        return Counter(int(row["value"]) for row in read_rows(table or self.table))
+        return Counter(int(row["value"]) for row in read_table_rows(table or self.table))
 
     @property
     def landed(self) -> Counter[int]:

@@ -21,7 +21,7 @@ from examples import scene as examples_scene
 import surestart
 from surestart.cli.main import main
 from surestart.errors import EXIT_REFUSED
-from surestart.facts.delta.rows import read_rows
+from surestart.facts.delta.rows import read_table_rows
 from surestart.local.kafka_broker import kafka_broker
 
 EXAMPLES = Path(examples_scene.__file__).parent
@@ -71,7 +71,7 @@ class Example:
         return {str(path): path.read_bytes() for one in folders for path in one.rglob("*") if path.is_file()}
 
     def rows(self, table: str, *columns: str) -> Counter[tuple[Any, ...]]:
-        return Counter(tuple(row[column] for column in columns) for row in read_rows(str(self.here / table)))
+        return Counter(tuple(row[column] for column in columns) for row in read_table_rows(str(self.here / table)))
 
     @property
     def made(self) -> int:

@@ -33,7 +33,7 @@ def test_the_scripts_file_is_found_behind_one_that_names_a_pipeline_only(tmp_pat
     path = declare(script, '[stream.orders]\ncheckpoint = "/c/orders"')
     found = find_declared("orders")
     assert (found.stream.checkpoint, found.in_file) == ("/c/orders", True)
-    assert found.environment.typed == f"--streams {path}"
+    assert found.environment.typed == ("--streams", str(path))
 
 
 def test_two_files_that_do_not_agree_are_not_chosen_from(tmp_path: Path, script: Path) -> None:

@@ -66,7 +66,7 @@ def test_records_deleted_before_they_were_read_are_looked_at_three_times_and_ref
     assert (found.code, found.severity) == ("KAFKA_RECORDS_LOST", Severity.UNSAFE)
     assert f"{topic}-0: 4 from 3" in found.evidence
     assert found.evidence.endswith("(the same in 3 samples)")
-    assert found.next == "surestart plan reset ingest -e prod -o plan.json"
+    assert str(found.next) == "surestart plan reset ingest -e prod -o plan.json"
 
 
 @pytest.mark.parametrize("batch", [pytest.param(0, marks=LONG), 1])
@@ -130,7 +130,7 @@ def test_an_error_about_lost_records_says_which_partitions_lost_how_many(
     counted = with_lost_positions(error, told, source, place, commands)
     assert f"{topic}-0: 5 from 2" in counted.what
     assert (type(counted), counted.code) == (StageFailed, "X")
-    assert counted.next == "surestart plan reset ingest -e prod -o plan.json"
+    assert str(counted.next) == "surestart plan reset ingest -e prod -o plan.json"
     silent = with_lost_positions(error, told, replace(source, bootstrap="127.0.0.1:1"), place, commands)
     assert "how many records are concerned is not known: 127.0.0.1:1 was asked" in silent.what
 

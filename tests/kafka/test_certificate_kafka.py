@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
+from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap
-from surestart.remedies.plan.chain import read_chain
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from tests.kafka.kafka_client import payloads, raw_stage

@@ -130,7 +130,7 @@ def test_records_deleted_while_the_query_runs_are_counted_by_partition(spark, en
 
     assert "KAFKA_RECORDS_LOST: 25 offsets in 1 partition(s) were deleted" in stopped.value.what
     assert f"{topic}-0: 25 from {ends[-2]}" in stopped.value.what
-    assert stopped.value.next.startswith("surestart plan reset raw-ingest")
+    assert str(stopped.value.next).startswith("surestart plan reset raw-ingest")
     assert "failOnDataLoss" in stopped.value.do_not
     # The next start says the same of the batch in flight.
     with pytest.raises(Refused) as refused:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sensor_pipeline.kafka_simulate import read_topic
+from sensor_pipeline.kafka_simulate import read_sent
 from sensor_pipeline.simulate import read_truth
 from surestart.cli.main import main
 from surestart.local.kafka_broker import is_broker
@@ -42,13 +42,13 @@ def test_the_three_stages_read_the_broker_of_the_folder_and_are_counted_exactly(
         truth = read_truth(root / "truth-sensor.json")
         assert truth is not None
         assert truth.records == 900
-        assert len(list(read_topic(broker.bootstrap, "sensor"))) == 900
+        assert len(list(read_sent(broker.bootstrap, "sensor"))) == 900
         assert "900" in told.out
 
         # What is there is not made again, and nothing new is nothing to do.
         assert run(root) == 0
         assert "making" not in capsys.readouterr().err
-        assert len(list(read_topic(broker.bootstrap, "sensor"))) == 900
+        assert len(list(read_sent(broker.bootstrap, "sensor"))) == 900
     finally:
         os.kill(broker.pid, signal.SIGTERM)
         os.waitpid(broker.pid, 0)

@@ -12,7 +12,7 @@ from tests.remedies.sequences import Lab, acts_of, chosen_seeds
 pytestmark = pytest.mark.chaos
 
 
-@pytest.mark.parametrize("seed", chosen_seeds(5), ids=lambda seed: f"seed{seed}")
+@pytest.mark.parametrize("seed", chosen_seeds(5, and_rewinding=2), ids=lambda seed: f"seed{seed}")
 def test_any_sequence_ends_exact(spark, environment, broker, topic, tmp_path, seed, classic_only) -> None:
     settings = {
         "source": "kafka",

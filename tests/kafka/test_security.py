@@ -26,7 +26,7 @@ from surestart.facts.kafka.security import (
     credential_options,
     kafka_options,
 )
-from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.basis.chain import read_chain
 from surestart.runs.runner import StageFailed, processing_time, run_stages, run_ungated
 from surestart.sources.kafka import KafkaSource
 from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
@@ -113,7 +113,12 @@ def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkey
     assert isinstance(error, UsageError | Redacted)
     assert "KeyError: '***'" in str(error.__cause__)
     if isinstance(error, UsageError):
-        assert (error.what, error.meaning, error.next, error.code) == ("no ***", "m", "surestart doctor  # ***", "C")
+        assert (error.what, error.meaning, str(error.next), error.code) == (
+            "no ***",
+            "m",
+            "surestart doctor  # ***",
+            "C",
+        )
     # An error without a secret, and one of a stage without any, is the very same.
     plain = ValueError("nothing in it")
     with pytest.raises(ValueError, match="nothing") as same, SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):
@@ -146,7 +151,7 @@ def test_a_remedy_that_such_a_session_could_not_start_is_not_planned(spark, envi
     with pytest.raises(Refused) as refused:
         make_plan(spark, environment, read_chain(environment, build_stages(settings)), arguments, settings)
     assert refused.value.code == "KafkaPlansNotHidden"
-    assert "service_credential" in refused.value.next
+    assert "service_credential" in str(refused.value.next)
 
 
 def test_a_service_credential_is_passed_by_name_and_takes_the_place_of_every_secret(monkeypatch):
@@ -162,7 +167,7 @@ def test_a_service_credential_is_passed_by_name_and_takes_the_place_of_every_sec
         credential_options(place, on_databricks=False)
     with pytest.raises(CannotTell, match="only Spark can log in") as untold:
         raw.source.read_evidence()
-    assert "--accept KAFKA_OUT_OF_REACH" in untold.value.next
+    assert "--accept KAFKA_OUT_OF_REACH" in str(untold.value.next)
     with pytest.raises(UsageError) as refused:
         SecretPlace(service_credential=f"user:{CANARY}")
     assert CANARY not in str(refused.value)

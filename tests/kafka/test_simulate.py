@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import Producer
 
-from sensor_pipeline.kafka_simulate import main, read_topic, write_topic
+from sensor_pipeline.kafka_simulate import main, read_sent, write_topic
 from sensor_pipeline.simulate import Simulation, iter_records, write_files
 from sensor_pipeline.stages import PIPELINE, build_stages
 from surestart.errors import CannotTell, UsageError
@@ -39,7 +39,7 @@ def test_the_topic_holds_the_records_of_the_files_and_the_truth_file_is_the_same
         )
         write_files(tmp_path / "landing", of_files, count, SIMULATION)
 
-    read = list(read_topic(broker.bootstrap, topic))
+    read = list(read_sent(broker.bootstrap, topic))
 
     assert Counter(payload for _, payload in read) == _made(1000)
     assert len({position for position, _ in read}) == 1000
@@ -57,7 +57,7 @@ def test_what_retention_has_left_is_counted_from_its_first_record(broker, client
     )
     client.delete_records(topic, {0: 150})
 
-    read = list(read_topic(broker.bootstrap, topic))
+    read = list(read_sent(broker.bootstrap, topic))
 
     assert [position for position, _ in read] == [(topic, 0, offset) for offset in range(150, 200)]
 
@@ -65,7 +65,7 @@ def test_what_retention_has_left_is_counted_from_its_first_record(broker, client
 def test_the_records_of_a_sensor_keep_their_order_in_one_partition(broker, topic, tmp_path):
     write_topic(broker.bootstrap, topic, tmp_path / "t.json", 600, simulation=SIMULATION, partitions=3)
 
-    arrived = {payload: position for position, payload in read_topic(broker.bootstrap, topic)}
+    arrived = {payload: position for position, payload in read_sent(broker.bootstrap, topic)}
     # Duplicates are the same bytes twice: only records that are alone can be followed.
     once = {payload for payload, times in _made(600).items() if times == 1}
     by_sensor: dict[bytes, list[tuple[int, int]]] = {}
@@ -86,7 +86,7 @@ def test_another_simulation_into_the_same_truth_file_is_refused(broker, topic, t
     with pytest.raises(UsageError, match="made with seed 7 and 30 devices, not 42 and 200"):
         write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10)
 
-    assert len(list(read_topic(broker.bootstrap, topic))) == 10
+    assert len(list(read_sent(broker.bootstrap, topic))) == 10
 
 
 def test_a_broker_that_is_not_there_is_cannot_tell(topic, tmp_path):
@@ -111,7 +111,7 @@ def test_the_command_says_in_four_parts_what_a_broker_did_not_do(topic, tmp_path
     assert main(command) == 2
     assert "KafkaSecurity: Kafka security settings do not fit together: Failed to create" in capsys.readouterr().err
     with pytest.raises(UsageError, match="not in PEM format"):
-        list(read_topic("127.0.0.1:1", topic))
+        list(read_sent("127.0.0.1:1", topic))
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     assert main(command) == 2
     assert "KafkaClientNotInstalled" in capsys.readouterr().err
@@ -131,7 +131,7 @@ def test_a_transaction_that_a_second_producer_took_over_is_told(broker, topic, t
     with pytest.raises(CannotTell, match=r"were not (sent|delivered)") as failed:
         write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10, simulation=SIMULATION)
     assert failed.value.code == "KafkaNotDelivered"
-    assert len(list(read_topic(broker.bootstrap, topic))) == 10
+    assert len(list(read_sent(broker.bootstrap, topic))) == 10
 
 
 def _caught_up(ends: dict[int, int]) -> dict[int, tuple[int, int, int]]:

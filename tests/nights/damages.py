@@ -115,6 +115,14 @@ def undo_killed(scene: Scene, stage: str) -> list[Typed]:
     return []
 
 
+def claim_torn(scene: Scene, stage: str) -> list[Typed]:
+    """As a power cut leaves the claim of a stage that ran."""
+    path = scene.root / "claims" / f"sensor-{stage}.lock"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"record": {"run_id": "0f2')
+    return []
+
+
 def disk_full(scene: Scene, stage: str) -> list[Typed]:
     """Somebody makes room after the run has failed; played on a small disk."""
     ballast = scene.fill_the_disk(left=120_000)

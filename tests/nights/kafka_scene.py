@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sensor_pipeline.count import Account, count_rows
-from sensor_pipeline.kafka_simulate import read_begins, read_topic, write_topic
+from sensor_pipeline.kafka_simulate import read_begins, read_sent, write_topic
 from surestart.facts.kafka.admin import KafkaAdmin
 from surestart.facts.kafka.security import SecretPlace
 from surestart.local.kafka_detached import start_detached, stop_detached
@@ -52,7 +52,7 @@ class KafkaScene(Scene):
         assert not found.pending, found
 
     def _count(self) -> Account:
-        records = read_topic(self.bootstrap, TOPIC)
+        records = read_sent(self.bootstrap, TOPIC)
         return count_rows(self.environment, records, begins=lambda: read_begins(self.bootstrap, TOPIC))
 
     def make_anew(self) -> None:

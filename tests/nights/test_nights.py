@@ -31,6 +31,7 @@ EVERY_STAGE: tuple[Damage, ...] = (
     damages.apply_killed,
     damages.undo_killed,
     damages.carried_on_apply_killed,
+    damages.claim_torn,
     damages.root_read_only,
 )
 FIRST_STAGE: tuple[Damage, ...] = (

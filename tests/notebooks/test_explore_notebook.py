@@ -10,7 +10,7 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from surestart.errors import UsageError
-from surestart.notebooks.exploration import batch_rows, explore, read_rows
+from surestart.notebooks.exploration import batch_rows, explore, read_shown_rows
 from surestart.stage import Pipeline
 from tests.notebooks.notebook_kernel import page_in, running_kernel, set_widgets, text_of
 from tests.report.checkpoints import make_busy, make_hostile, make_table
@@ -130,9 +130,9 @@ def test_rows_tell_damage_and_unknown_beginnings(tmp_path: Path) -> None:
     states = {row[0]: row[1:3] for row in batch_rows(checkpoint)[1]}
     assert states[4] == ("in flight", "2025-11-13 02:17 UTC")
     assert str(states[3][1]).startswith("damaged: ")
-    assert read_rows(checkpoint, 1)[1][0][2] == "not known: the batch before is not kept"
-    assert read_rows(checkpoint)[1][0][2] == "not known: the batch before is not kept"
-    assert read_rows(checkpoint, 2)[1][0][2:] == ("orders 0@1020, 1@1040, 2@1060, 3@1080, 4@1100, 5@1120",
+    assert read_shown_rows(checkpoint, 1)[1][0][2] == "not known: the batch before is not kept"
+    assert read_shown_rows(checkpoint)[1][0][2] == "not known: the batch before is not kept"
+    assert read_shown_rows(checkpoint, 2)[1][0][2:] == ("orders 0@1020, 1@1040, 2@1060, 3@1080, 4@1100, 5@1120",
                                                    "orders 0@1030, 1@1060, 2@1090, 3@1120, 4@1150, 5@1180")  # fmt: skip
 
 

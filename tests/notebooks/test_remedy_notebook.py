@@ -16,9 +16,9 @@ from sensor_pipeline.stages import PIPELINE
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.journal.journal import FINISHED
-from surestart.notebooks.remedy_notebook import Remedied, read_options, remedy
+from surestart.notebooks.remedy_notebook import RemedyResult, read_options, remedy
 from surestart.remedies.apply.stored_plans import plans_folder, store_plan
-from surestart.remedies.plan.plan import Plan, Step, digest_of, environment_facts
+from surestart.remedies.basis.plan import Plan, Step, environment_facts, plan_digest
 from tests.report.plans import STEPS, make_certificate, make_journal, make_plan
 
 APPLY = {"stage": "raw-ingest", "remedy": "reset", "options": "", "mode": "apply", "digest": ""}
@@ -66,7 +66,7 @@ def test_a_plan_that_was_edited_swapped_or_given_its_new_digest_is_refused(envir
     file = plans_folder(environment) / f"{plan.digest}.json"
     body = {**json.loads(plan.as_json()), "loss": 7}
     other = make_plan(environment=environment_facts(environment), created_at=1)
-    for spoiled in (json.dumps(body), json.dumps({**body, "digest": digest_of(body)}), other.as_json()):
+    for spoiled in (json.dumps(body), json.dumps({**body, "digest": plan_digest(body)}), other.as_json()):
         file.write_text(spoiled)
         with pytest.raises(Refused) as refusal:
             ask(environment, digest=plan.digest)
@@ -147,14 +147,14 @@ def test_an_option_that_would_have_no_effect_is_refused(environment, wanted: str
 @pytest.mark.parametrize(("counts", "raises"), [({}, False), ({"lost": 3}, True), ({"undecided": 1}, True)])
 def test_a_count_that_is_not_exact_fails_the_run(counts: dict, raises: bool) -> None:
     plan = make_plan()
-    done = Remedied(plan, "", "", make_journal(plan, FINISHED, make_certificate(**counts)))
+    done = RemedyResult(plan, "", "", make_journal(plan, FINISHED, make_certificate(**counts)))
     if not raises:
         done.check_counted()
-        Remedied(plan, "", "").check_counted()
+        RemedyResult(plan, "", "").check_counted()
         return
     with pytest.raises(SurestartError, match="after the reset of local/sensor-raw-ingest") as refusal:
         done.check_counted()
-    assert refusal.value.next.startswith("surestart ")
+    assert str(refusal.value.next).startswith("surestart ")
 
 
 def test_every_parameter_of_the_job_is_a_widget_of_the_notebook_with_the_same_default() -> None:

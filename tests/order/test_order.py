@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from io import StringIO
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -13,6 +16,7 @@ from tests.order.costs import as_text, cost_of, function_of, read_costs, read_du
 from tests.order.progress import Progress
 from tests.order.slices import MINUTES, PROCESSES, SLICES, cut, minutes_of, slice_of_day
 
+ROOT = Path(__file__).resolve().parents[2]
 # Of the six minutes that `make test` may take; the rest is for collecting, and for a slower day.
 SECONDS_OF_MAKE_TEST = 310
 
@@ -77,6 +81,65 @@ def test_every_chaos_test_is_in_one_slice_and_none_takes_longer_than_it_may(item
     assert slices.keys() == set(chaos)
     assert cut(reversed(chaos)) == slices
     assert max(minutes_of(chaos).values()) <= MINUTES, minutes_of(chaos)
+
+
+LATE = """
+import threading
+
+def test_in_time(): ...
+
+def test_over_the_end(): threading.Event().wait(60)
+
+def test_behind_the_end(): ...
+"""
+HOOKS = """
+import tests.conftest as house
+from tests.conftest import *
+
+house.GRACE_SECONDS, house.HANGS_SECONDS = 0.3, {hangs}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hangs", "outcomes"),
+    [
+        (300.0, "1 passed, 2 skipped"),
+        pytest.param(
+            0.1,
+            "1 failed, 1 passed, 1 skipped",
+            marks=pytest.mark.long(instead="test_a_slice_stops_in_time_and_says_what_it_left_out"),
+        ),
+    ],
+)
+def test_a_slice_stops_in_time_and_says_what_it_left_out(tmp_path: Path, hangs: float, outcomes: str) -> None:
+    (tmp_path / "test_late.py").write_text(LATE)
+    (tmp_path / "conftest.py").write_text(HOOKS.format(hangs=hangs))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:playwright",
+        "--minutes",
+        "0.02",
+    ]
+
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert outcomes in done.stdout, done.stdout + done.stderr
+    assert "not begun, 0.02 minutes are over: test_late.py::test_behind_the_end" in done.stdout
+    assert ("stopped after" in done.stdout) == (hangs > 1), done.stdout
 
 
 def test_each_slice_has_its_day_over_the_end_of_a_year_too() -> None:

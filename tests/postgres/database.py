@@ -13,7 +13,7 @@ import pyarrow as pa
 from surestart.facts.postgres.types import TEXT, StagedColumn
 from surestart.facts.postgres.url import DatabaseUrl, Secret
 from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
-from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable, copy_batches
 
 QUERY_ID = "0b7c0f4e-9a0f-4f6e-8f0e-6d1f1d1a5a01"
 TABLE = "CREATE TABLE gold (sensor text PRIMARY KEY, part int, pos bigint, value double precision)"
@@ -80,11 +80,11 @@ def append(database: Database, batch_id: int, *, replayed: bool = False) -> Batc
 
 
 def write(
-    what: BatchWrite, rows: Sequence[Row], before: Callable[[Staging], object] = lambda staging: None
+    what: BatchWrite, rows: Sequence[Row], before: Callable[[StagingTable], object] = lambda staging: None
 ) -> BatchWritten:
     """Writes the rows as two tasks would; `before` is what happens while they load."""
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         middle = len(rows) // 2
         first = copy_batches([arrow(rows[:middle])], what.url, staging)
         before(staging)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 
-from surestart.failpoints import VARIABLE, reach
+from surestart.failpoints import VARIABLE, fail_point
 from surestart.sinks.postgres.batch import write_batch
 from surestart.sinks.postgres.copy import copy_batches
 from tests.postgres.database import Database, append, arrow, readings, upsert
@@ -36,4 +36,4 @@ def _run(url: str, batch_id: int, replayed: bool, point: str, table: str) -> Non
         what,
         lambda staging: (copy_batches(parts[:5], what.url, staging), copy_batches(parts[5:], what.url, staging)),
     )
-    reach("postgres.before_spark_commit")
+    fail_point("postgres.before_spark_commit")

@@ -11,16 +11,16 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.journal import BEGUN, Entry, Journal, append_entry
+from surestart.journal.journal import BEGUN, Journal, JournalEntry, append_entry
 from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan
 from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.count.certificate import certify
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.plan.running import Running
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.steps import backfill as backfill_step
-from surestart.report.text.certificate import next_command
+from surestart.report.text.certificate import command_after_count
 from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.foundation.rows import land, run_all
@@ -35,7 +35,7 @@ LEDGER = "SELECT query_id, mode FROM surestart_ledger WHERE starts_with(query_id
 
 
 def plan_of(spark: Any, environment: Environment, chain: Chain, stage: str, run: bool = True) -> Plan:
-    return plan_backfill(spark, environment, chain, stage, (), Between(), request(run=run))
+    return plan_backfill(spark, environment, chain, stage, (), ArrivalTime(), request(run=run))
 
 
 def apply(spark: Any, environment: Environment, chain: Chain, plan: Plan) -> Applied:
@@ -69,7 +69,7 @@ def test_rows_that_are_gone_old_or_altered_in_postgres_come_back_once(
         "merge-gold database: lost": list(chosen.values()).count(3),
         "merge-gold database: wrong": len(chosen) - list(chosen.values()).count(3),
     }
-    assert next_command(found.as_dict()) == "surestart plan backfill merge-gold -e local -o plan.json"
+    assert str(command_after_count(found.as_dict())) == "surestart plan backfill merge-gold -e local -o plan.json"
 
     plan = plan_of(spark, environment, chain, "merge-gold")
 
@@ -173,10 +173,10 @@ def chain_stages(environment: Environment) -> tuple[Stage, ...]:
     return tuple(link.stage for link in chain_of(environment))
 
 
-def begun(spark: Any, environment: Environment, chain: Chain, plan: Plan) -> Running:
-    entry = Entry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
+def begun(spark: Any, environment: Environment, chain: Chain, plan: Plan) -> StepContext:
+    entry = JournalEntry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
     append_entry(spark, environment, entry, plan.as_json())
-    return Running(spark, environment, chain, plan, Journal((entry,)), print)
+    return StepContext(spark, environment, chain, plan, Journal((entry,)), print)
 
 
 def undo_of(spark: Any, environment: Environment, chain: Chain, plan: Plan) -> None:

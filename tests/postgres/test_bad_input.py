@@ -18,7 +18,7 @@ import pytest
 from surestart.errors import CannotTell, StoppedHalfway, SurestartError, UsageError
 from surestart.facts.postgres.url import DatabaseUrl
 from surestart.sinks.postgres.batch import BatchWrite, write_batch
-from surestart.sinks.postgres.copy import Staging, copy_batches
+from surestart.sinks.postgres.copy import StagingTable, copy_batches
 from tests.postgres.database import EVENTS, Database, Row, append, readings, upsert, write
 from tests.servers.postgres_server import PostgresServer
 
@@ -53,7 +53,7 @@ def test_a_wrong_password(database: Database) -> None:
     error = refused(replace(append(database, 0), url=url), readings(0))
 
     assert (type(error), error.code) == (UsageError, "PostgresLoginRefused")
-    assert error.next == "psql \"$U\" -c 'select 1'"
+    assert str(error.next) == "psql \"$U\" -c 'select 1'"
     assert "password authentication failed" in error.what
     assert "wr0ng-canary" not in str(error)
     _the_next_start_writes_it(database)
@@ -93,7 +93,7 @@ def test_a_missing_database(database: Database) -> None:
 
     assert (type(error), error.code) == (UsageError, "PostgresTargetMissing")
     assert 'gone" does not exist' in error.what
-    assert error.next.startswith("export U=")
+    assert str(error.next).startswith("export U=")
     _the_next_start_writes_it(database)
 
 
@@ -178,7 +178,7 @@ def test_a_row_that_a_second_writer_put_there_first(
     if moment == "before":
         put()
     else:
-        monkeypatch.setattr("surestart.sinks.postgres.batch.reach", put)
+        monkeypatch.setattr("surestart.sinks.postgres.batch.fail_point", put)
 
     error = refused(append(database, 0), readings(0))
 
@@ -228,7 +228,7 @@ def test_text_that_postgres_cannot_store(database: Database) -> None:
 def test_the_connection_ended_by_an_administrator_in_mid_batch(database: Database) -> None:
     database.execute(EVENTS)
 
-    def terminate(staging: Staging) -> None:
+    def terminate(staging: StagingTable) -> None:
         database.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'surestart sensor%%'"
             " AND datname = current_database()"
@@ -246,7 +246,7 @@ def test_the_connection_of_a_copying_task_ended_in_mid_copy(database: Database) 
     database.execute(EVENTS)
     what = append(database, 0)
 
-    def ending(staging: Staging) -> pa.RecordBatchReader:
+    def ending(staging: StagingTable) -> pa.RecordBatchReader:
         from tests.postgres.database import arrow
 
         yield arrow(readings(0)[:500])

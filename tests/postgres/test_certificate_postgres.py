@@ -9,8 +9,8 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
+from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.count.certificate import certify
-from surestart.remedies.plan.chain import read_chain
 from tests.foundation.rows import land, run_all
 from tests.postgres.conftest import VARIABLE
 from tests.postgres.database import Database

@@ -14,7 +14,7 @@ from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.ledger import LedgerEntry, LedgerKey, find_entry
 from surestart.sinks.delta.whole_batch import BatchShort
 from surestart.sinks.postgres.batch import BatchWritten, write_batch
-from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable, copy_batches
 from tests.postgres.database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write
 from tests.postgres.proxy import CuttingProxy
 
@@ -40,7 +40,7 @@ def test_a_batch_that_is_there_and_is_not_being_replayed_is_refused_and_not_skip
     with pytest.raises(Refused, match=f"batch 0 of query {QUERY_ID}.*already: 1000 rows") as refused:
         write(replace(append(database, 0), doctor=asked), readings(7))
 
-    assert refused.value.next == asked
+    assert str(refused.value.next) == asked
 
     assert database.rows("SELECT * FROM events") == _multiset(readings(0))
 
@@ -153,7 +153,7 @@ def test_of_two_writers_of_one_batch_one_wins_and_the_other_is_told(database: Da
 def test_a_rival_that_commits_first_makes_the_ledger_refuse_the_second(database: Database) -> None:
     database.execute(EVENTS)
 
-    def rival(staging: Staging) -> None:
+    def rival(staging: StagingTable) -> None:
         write(append(database, 0), readings(0))
 
     with pytest.raises(Refused, match=r"batch 0 .* already"):
@@ -167,7 +167,7 @@ def test_a_task_that_spark_ran_twice_counts_once(database: Database) -> None:
     database.execute(EVENTS)
     what = append(database, 0)
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         copy_batches([arrow(readings(0))], what.url, staging)
         return (copy_batches([arrow(readings(0))], what.url, staging), copy_batches([], what.url, staging))
 
@@ -190,7 +190,7 @@ def test_a_task_that_still_copies_when_the_batch_is_committed_adds_nothing(
         copied.set()
         assert may_end.wait(60)
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         late.append(threading.Thread(target=lambda: copy_batches(straggling(), what.url, staging)))
         late.append(threading.Thread(target=lambda: end_once_it_is_waited_for(staging.sql)))
         late[0].start()
@@ -211,7 +211,7 @@ def test_a_task_that_still_copies_when_the_batch_is_committed_adds_nothing(
                 thread.join(60)
 
     late: list[threading.Thread] = []
-    monkeypatch.setattr("surestart.sinks.postgres.batch.reach", end_before_the_move)
+    monkeypatch.setattr("surestart.sinks.postgres.batch.fail_point", end_before_the_move)
 
     written = write_batch(what, load)
 
@@ -223,7 +223,7 @@ def test_rows_that_no_task_answered_for_stop_the_batch(database: Database) -> No
     database.execute(EVENTS)
     what = append(database, 0)
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         loaded = copy_batches([arrow(readings(0))], what.url, staging)
         database.execute(f"DELETE FROM {staging.sql} WHERE pos = 17")
         return (loaded,)
@@ -255,7 +255,7 @@ def test_staging_of_a_live_attempt_is_left_alone(database: Database) -> None:
     database.execute(TABLE)
     seen: list[BatchWritten] = []
 
-    def other_query(staging: Staging) -> None:
+    def other_query(staging: StagingTable) -> None:
         seen.append(write(replace(upsert(database, 0), query_id="another"), readings(0)))
         assert staging.table in database.staging_tables()
 
@@ -268,7 +268,7 @@ def test_staging_of_a_live_attempt_is_left_alone(database: Database) -> None:
 def test_a_load_that_fails_leaves_no_staging_and_no_rows(database: Database) -> None:
     database.execute(EVENTS)
 
-    def fails(staging: Staging) -> None:
+    def fails(staging: StagingTable) -> None:
         raise RuntimeError("the executor is gone")
 
     with pytest.raises(RuntimeError, match="the executor is gone"):
@@ -324,7 +324,7 @@ def test_a_server_that_is_still_at_the_commit_is_waited_for_before_the_ledger_is
             go_on.wait(0.02)
         go_on.set()
 
-    def cut(staging: Staging) -> None:
+    def cut(staging: StagingTable) -> None:
         proxy.cut_at_commit(forward=True, forward_after=go_on)
         watcher.start()
 

@@ -22,9 +22,9 @@ from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import VARIABLE as FAILPOINT
 from surestart.history.read_runs import read_runs
 from surestart.remedies.apply.apply import apply_plan
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.plan import Plan, Step
-from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import Plan, Step
+from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.request import Request
 from surestart.runs.runner import run_stage
@@ -89,7 +89,7 @@ def test_gold_is_the_same_in_both_and_is_not_switched_off_and_on_in_silence(
     with pytest.raises(CannotTell, match=rf"every batch to postgres sensor_gold \(\${VARIABLE}\) as well") as unasked:
         run_stage(spark, environment, delta_only)
     assert unasked.value.code == "SINK_LEFT_OUT"
-    assert "--accept SINK_LEFT_OUT" in unasked.value.next
+    assert "--accept SINK_LEFT_OUT" in str(unasked.value.next)
     assert in_delta(spark, environment) == first
 
     run_stage(spark, environment, delta_only, accept=("SINK_LEFT_OUT",))
@@ -125,9 +125,9 @@ def test_a_plan_without_the_setting_says_so_and_one_with_it_brings_both_together
     # As the refusal of a start with both says.
     with pytest.raises(Refused, match="sensor_gold knows no batch of query") as unseen:
         run_stage(spark, environment, build_stages(SETTINGS)[2])
-    assert "surestart plan replay merge-gold" in unseen.value.next
+    assert "surestart plan replay merge-gold" in str(unseen.value.next)
     chain = read_chain(environment, build_stages(SETTINGS))
-    plan = plan_replay(spark, environment, chain, "merge-gold", From(output=True), Request(SETTINGS))
+    plan = plan_replay(spark, environment, chain, "merge-gold", ReplayFrom(output=True), Request(SETTINGS))
     assert "WITHOUT" not in run_of(plan).what
     apply_plan(spark, environment, chain, plan, lambda plan: plan.target)
 
@@ -200,7 +200,7 @@ def test_a_refused_batch_names_the_doctor_of_its_environment_and_database(
     sink = build_stages({"postgres_url": "env:GOLD_URL", "postgres_table": "gold"})[2].sink.second
 
     told = [
-        sink.batch_writer(BatchContext(environment, "merge-gold", "sensor-merge-gold", "/checkpoint")).doctor
+        str(sink.batch_writer(BatchContext(environment, "merge-gold", "sensor-merge-gold", "/checkpoint")).doctor)
         for environment in (local, prod)
     ]
 

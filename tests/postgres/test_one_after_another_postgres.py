@@ -17,7 +17,7 @@ from tests.remedies.sequences import Lab, acts_of, chosen_seeds
 pytestmark = pytest.mark.chaos
 
 
-@pytest.mark.parametrize("seed", chosen_seeds(5), ids=lambda seed: f"seed{seed}")
+@pytest.mark.parametrize("seed", chosen_seeds(5, and_rewinding=1), ids=lambda seed: f"seed{seed}")
 def test_any_sequence_ends_exact(
     spark: Any, environment: Environment, database: Database, tmp_path: Path, seed: int, classic_only: None
 ) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.sinks.postgres.copy import Loaded, Staging, copy_batches
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable, copy_batches
 from surestart.sinks.postgres.once import Removal
 from surestart.sinks.postgres.remedy import Removed, drop_kept, is_kept, remove_rows, restore_rows
 from tests.postgres.database import SCHEMA, Database, append, arrow, arrow_columns, readings, upsert, write
@@ -103,7 +103,7 @@ def test_a_key_whose_row_goes_gets_its_former_reading_and_the_undo_gives_the_tab
     )
     former = [row for row in readings(1) if int(str(row[0])[1:]) >= 50 and row[2] is not None and row[2] >= 1900]
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         return (copy_batches([arrow(former).rename_columns(names)], some.url, staging),)
 
     done = remove_rows(some, load)
@@ -129,7 +129,7 @@ def test_all_rows_give_way_to_new_ones_in_one_transaction_and_come_back_the_same
     rows = [row for row in readings(0) if str(row[0]) < "s2"]
     seen: list[Any] = []
 
-    def load(staging: Staging) -> tuple[Loaded, ...]:
+    def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
         seen.append(content(database, "gold"))
         return (copy_batches([arrow(rows).rename_columns(NAMES)], some.url, staging),)
 

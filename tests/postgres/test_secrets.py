@@ -17,7 +17,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError, UsageError
 from surestart.facts.postgres.types import staged_columns
 from surestart.facts.postgres.url import DatabaseUrl, Secret
-from surestart.sinks.postgres.copy import Staging, load_from_executors
+from surestart.sinks.postgres.copy import StagingTable, load_from_executors
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.stage import BatchContext
 from tests.postgres.database import EVENTS, Database, append, readings, write
@@ -69,7 +69,7 @@ def test_a_failing_task_shows_no_password(spark: Any, database: Database) -> Non
     url = DatabaseUrl(variable="U").read({"U": f"postgresql://user:{CANARY}@127.0.0.1:1/db"})
 
     with pytest.raises(CannotTell, match=r"connecting to 127\.0\.0\.1:1") as failed:
-        load_from_executors(rows, url, Staging("public", "staging", staged_columns(rows)))
+        load_from_executors(rows, url, StagingTable("public", "staging", staged_columns(rows)))
 
     said = everything_said(failed.value)
     assert [spelling for spelling in SPELLINGS if spelling in said] == []
@@ -105,7 +105,7 @@ def test_what_an_error_tells_to_run_names_the_place_that_was_read(database: Data
     with pytest.raises(CannotTell) as failed:
         write(replace(append(database, 0), url=secret), readings(0))
 
-    assert failed.value.next == (
+    assert str(failed.value.next) == (
         "psql \"$(databricks secrets get-secret sensor 'gold url' | jq -r .value | base64 -d)\" -c 'select 1'"
     )
     assert [spelling for spelling in SPELLINGS if spelling in everything_said(failed.value)] == []
@@ -165,7 +165,7 @@ def test_the_plan_of_a_load_shows_no_password(
 
     rows = spark.createDataFrame(readings(0), "sensor string, part int, pos bigint, value double")
 
-    load_plan(rows, database.secret, Staging("public", "staging", staged_columns(rows))).explain(True)
+    load_plan(rows, database.secret, StagingTable("public", "staging", staged_columns(rows))).explain(True)
 
     password = str(psycopg.conninfo.conninfo_to_dict(database.url)["password"])
     plan = capfd.readouterr().out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from surestart.environment import environment_from_settings
-from surestart.remedies.plan.plan import read_plan
-from surestart.spark.session import session
+from surestart.remedies.basis.plan import read_plan
+from surestart.spark.session import obtain_session
 from tests.remedies.remedy import apply, undo
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     root, verb, path = sys.argv[1:4]
     environment = environment_from_settings("local", "sensor", {"root": root}, environ={})
     plan = read_plan(path)
-    spark = session("remedy under test")
+    spark = obtain_session("remedy under test")
     if verb == "undo":
         undo(spark, environment, plan)
     else:

@@ -19,7 +19,7 @@ from surestart.journal.journal import (
     RELEASED,
     UNDOING,
     WITHDRAWN,
-    Entry,
+    JournalEntry,
 )
 from tests.deltalog.handmade import commit_file, create, info, write_commit
 
@@ -46,7 +46,7 @@ def write_journal(
     """A remedy of the query that has come so far; a second call carries it further. paused: the jobs that it has
     paused, as they were before."""
     table = Path(environment.table("surestart_remedies").path)
-    first = Entry(digest, 0, BEGUN, remedy=remedy, stage=query.removeprefix("sensor-"), queries=(query,), at=1)
+    first = JournalEntry(digest, 0, BEGUN, remedy=remedy, stage=query.removeprefix("sensor-"), queries=(query,), at=1)
     version = 0
     while commit_file(table, version).exists():
         version += 1

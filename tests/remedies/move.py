@@ -14,10 +14,10 @@ from typing import Any
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.failpoints import VARIABLE
-from surestart.journal.journal import BEGUN, DONE, NOTE, Entry, Journal
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.plan import Plan, Step, environment_facts
-from surestart.remedies.plan.running import Running
+from surestart.journal.journal import BEGUN, DONE, NOTE, Journal, JournalEntry
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps.retire import apply_step, undo_step
 from tests.deltalog.handmade import create, info, write_commit
 
@@ -40,16 +40,18 @@ def retire_step(wanted: str) -> Step:
     return Step(f"retire:{STAGE}", "retire", "move aside", STAGE, {"manifest": wanted})
 
 
-def running(environment: Environment, *, journaled: bool) -> Running:
+def running(environment: Environment, *, journaled: bool) -> StepContext:
     """No session: a checkpoint is moved without one. journaled: the journal says that it was moved aside."""
     plan = Plan("reset", STAGE, "in-place", environment_facts(environment), 1, (STAGE,), {}, ())
-    entries = [Entry(plan.digest, 0, BEGUN)] + [Entry(plan.digest, 1, DONE, step=f"retire:{STAGE}")] * journaled
+    entries = [JournalEntry(plan.digest, 0, BEGUN)] + [
+        JournalEntry(plan.digest, 1, DONE, step=f"retire:{STAGE}")
+    ] * journaled
     write_entries(environment, entries)
     chain = read_chain(environment, build_stages({}))
-    return Running(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
+    return StepContext(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
 
 
-def write_entries(environment: Environment, entries: Sequence[Entry]) -> None:
+def write_entries(environment: Environment, entries: Sequence[JournalEntry]) -> None:
     """They are the journal, and there are no others."""
     table = Path(environment.table("surestart_remedies").path)
     shutil.rmtree(table, ignore_errors=True)

@@ -10,13 +10,15 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.journal.journal import BEGUN, FINISHED, UNDOING
+from surestart.journal.step_kinds import changes_content
 from surestart.remedies.apply.undo import undo_order
-from surestart.remedies.plan.plan import Plan
+from surestart.remedies.basis.plan import Plan
 from tests.remedies.protocol_remedy import (
     BATCH,
     LOST,
     POSITIONS,
     RESET,
+    REWIND,
     apply_plan,
     check_recoverable,
     digest_of,
@@ -45,7 +47,7 @@ TO_THE_END = 1_000
 # Mostly to the end, else to one of the places in between; the first ones are where claims and looks interleave.
 STOPS = [TO_THE_END] * 12 + [1, 2, 3] * 2 + list(range(4, 31))
 FATES = [(stop, dies) for stop in STOPS for dies in (False, True)]
-HOW = (RESET, RESET, POSITIONS, BATCH, LOST)
+HOW = (RESET, RESET, POSITIONS, BATCH, LOST, REWIND)
 # Every act with all that it can be given, so that one draw decides it.
 ACTS: dict[str, list[Any]] = {
     "arrive": list(product((0, 1), (1, 2))),
@@ -113,6 +115,16 @@ KNOWN: list[tuple[tuple[bool, int, int], list[tuple[str, Any]]]] = [
         [
             ("there_and_back", (RESET, RAW, 0, STAGES[:1], 9, _END)),
             ("plan_and_apply", (POSITIONS, GOLD, 9, False, OPERATORS[0], _END)),
+        ],
+    ),
+    # A stage below has lost its checkpoint, and its table holds what a rewind above it takes back.
+    (
+        (False, 2, 9),
+        [
+            ("arrive", (0, 1)),
+            ("run_all", STAGES),
+            ("lose_checkpoint", GOLD),
+            ("plan_and_apply", (REWIND, RAW, 0, False, OPERATORS[0], _END)),
         ],
     ),
 ]
@@ -239,7 +251,7 @@ class Actors:
             if journal.state == BEGUN:
                 return
             if journal.state == UNDOING:
-                first = next(step for step in undo_order(journal.first.facts["plan"]) if step.kind == "clear")
+                first = next(step for step in undo_order(journal.first.facts["plan"]) if changes_content(step.kind))
                 if self.running and name != first.arguments["table"]:
                     return
                 if former_state(journal) == BEGUN or is_touched(self.world, journal):

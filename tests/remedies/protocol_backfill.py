@@ -21,8 +21,8 @@ from surestart.journal.journal import (
     RELEASED,
     UNDOING,
     WITHDRAWN,
-    Entry,
     Journal,
+    JournalEntry,
 )
 
 APPLY, UNDO, RESET = "apply", "undo", "reset"
@@ -110,7 +110,7 @@ def _check(state: State) -> None:
 
 def _journal(digest: str, states: tuple[str, ...]) -> Journal:
     remedy = "reset" if digest.startswith("r") else "backfill"
-    return Journal(tuple(Entry(digest, n, one, "write", remedy=remedy) for n, one in enumerate(states)))
+    return Journal(tuple(JournalEntry(digest, n, one, "write", remedy=remedy) for n, one in enumerate(states)))
 
 
 def _journals(state: State) -> list[Journal]:

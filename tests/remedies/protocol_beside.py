@@ -25,8 +25,8 @@ from surestart.journal.journal import (
     UNDOING,
     UNDONE,
     WITHDRAWN,
-    Entry,
     Journal,
+    JournalEntry,
     find_open,
 )
 from surestart.journal.states import check_move
@@ -105,7 +105,7 @@ class World:
     former: dict[str, dict[str, int]] = field(default_factory=dict)
     passed: list[tuple[int, int]] = field(default_factory=list)
     claims: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[str, list[JournalEntry]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     before: dict[str, tuple[Rows, Rows, Rows]] = field(default_factory=dict)
 
@@ -297,7 +297,7 @@ def _look_up(world: World, digest: str) -> Journal:
         if other.is_unfinished and other.digest != digest:
             raise refusal("REMEDY_UNFINISHED")
     if digest not in world.entries:
-        world.entries[digest] = [Entry(digest, 0, FILLING, remedy="reset", queries=STAGES, at=world.tick())]
+        world.entries[digest] = [JournalEntry(digest, 0, FILLING, remedy="reset", queries=STAGES, at=world.tick())]
     journal = world.journal(digest)
     if journal.state in (UNDOING, WITHDRAWN):
         raise refusal("PlanWithdrawn")

@@ -4,7 +4,7 @@
     runs       of an active job: through the gate, with a claim; told to end, they end some time later
     journal    the real `Entry` and `Journal`; what was paused before is reckoned by the real `paused_before`
 
-Steps of apply and undo in the order of `stand_still`, `jobs_back` and `filling`; each `yield` is a place to die.
+Steps of apply and undo as in `stop_stages`, `set_jobs_back` and `fill_beside`; each `yield` is a place to die.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from surestart.journal.journal import (
     UNDONE,
     UNPAUSE,
     WITHDRAWN,
-    Entry,
     Journal,
+    JournalEntry,
     find_open,
 )
 from surestart.journal.states import check_move
@@ -100,7 +100,7 @@ class World:
     jobs: dict[int, Job] = field(default_factory=dict)
     runs: dict[int, int] = field(default_factory=dict)
     claims: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[str, list[JournalEntry]] = field(default_factory=dict)
     dirty: set[str] = field(default_factory=set)
 
     def tick(self) -> int:
@@ -120,7 +120,9 @@ class World:
             raise refusal(OF_ANOTHER)
         if known:
             check_move(Journal(tuple(known)).state, state)
-        known.append(Entry(plan.digest, number, state, step, "", "reset", "", plan.stages, self.tick(), facts or {}))
+        known.append(
+            JournalEntry(plan.digest, number, state, step, "", "reset", "", plan.stages, self.tick(), facts or {})
+        )
         return Journal(tuple(known))
 
     # --- the workspace

@@ -9,11 +9,10 @@ Each `yield` is a place where the operator can die or somebody else can act.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.journal.half_way import half_way
 from surestart.journal.journal import (
     BEGUN,
     DONE,
@@ -22,14 +21,26 @@ from surestart.journal.journal import (
     UNDOING,
     UNDONE,
     WITHDRAWN,
-    Entry,
     Journal,
+    JournalEntry,
     find_open,
 )
 from surestart.journal.states import check_move
+from surestart.journal.step_kinds import changes_content, moves_checkpoint
+from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.apply.undo import undo_order
-from surestart.remedies.plan.plan import Plan, Step
-from surestart.remedies.plan.world import describe_moves
+from surestart.remedies.basis.plan import Plan, Step
+from surestart.remedies.basis.preconditions import describe_moves
+from tests.remedies.protocol_rewind import (
+    check_rewound,
+    cut_of,
+    facts_of,
+    look_again,
+    mark_of,
+    pass_on,
+    restore_for_rewind,
+    rewind_steps,
+)
 from tests.remedies.protocol_stage import run_stage
 from tests.remedies.protocol_world import (
     CHAIN,
@@ -52,16 +63,35 @@ from tests.remedies.protocol_world import (
 )
 
 Marks = dict[Any, int]
-RESET, POSITIONS, BATCH, LOST = "reset", "positions", "batch", "lost"
+RESET, POSITIONS, BATCH, LOST, REWIND = "reset", "positions", "batch", "lost", "rewind"
 # A plan's digest is reckoned from all of it each time: too dear for every step of every schedule.
 _digests: dict[int, tuple[Plan, str]] = {}
 
 
 def make_plan(world: World, how: str, stage: str, cut: int, run: bool) -> Plan:
-    """Only reads. how: reset, or a replay from positions, from a batch, or of a lost checkpoint."""
+    """Only reads. how: reset, a rewind, or a replay from positions, from a batch, or of a lost checkpoint."""
     touched = [link.name for link in CHAIN.below(stage)] if world.rules.cascade else [stage]
     for name in touched:
         _refuse_open(world, ENVIRONMENT.query_name(name))
+    steps = rewind_steps(world, touched, cut) if how == REWIND else _steps(world, how, stage, cut, touched)
+    if run:
+        steps += [Step(f"run:{name}", "run", "", name) for name in touched]
+    made = Plan(
+        remedy=how if how in (RESET, REWIND) else "replay",
+        stage=stage,
+        method="in-place",
+        environment=FACTS,
+        created_at=world.tick(),
+        touched=tuple(touched),
+        world=_as_world(world, touched),
+        steps=tuple(steps),
+        undo="possible",
+        pipeline="sensor",
+    )
+    return save_plan(made)
+
+
+def _steps(world: World, how: str, stage: str, cut: int, touched: Sequence[str]) -> list[Step]:
     top = _top_marks(world, how, stage, cut)
     if top is not None and stage == RAW:
         top = {part: max(top.get(part, 0), low) for part, (low, _) in world.source.items()}
@@ -82,22 +112,7 @@ def make_plan(world: World, how: str, stage: str, cut: int, run: bool) -> Plan:
             steps.append(Step(f"clear:{table}", "clear", "", name, arguments))
     for name in reversed(touched):
         steps.append(Step(f"retire:{name}", "retire", "", name, {"manifest": _manifest(world.checkpoints[name])}))
-    steps.append(Step("start", "start", "", arguments={"starts": starts}))
-    if run:
-        steps += [Step(f"run:{name}", "run", "", name) for name in touched]
-    made = Plan(
-        remedy="reset" if how == RESET else "replay",
-        stage=stage,
-        method="in-place",
-        environment=FACTS,
-        created_at=world.tick(),
-        touched=tuple(touched),
-        world=_as_world(world, touched),
-        steps=tuple(steps),
-        undo="possible",
-        pipeline="sensor",
-    )
-    return save_plan(made)
+    return [*steps, Step("start", "start", "", arguments={"starts": starts})]
 
 
 def _top_marks(world: World, how: str, stage: str, cut: int) -> Marks | None:
@@ -222,7 +237,7 @@ def apply_plan(world: World, me: str, plan: Plan) -> Steps:
         if journal is None:
             if world.rules.world_checked_after_claim:
                 _check_world(world, plan)
-            world.saved[digest_of(plan)] = world.contents(plan.touched)
+            world.saved[digest_of(plan)] = world.contents(changed_stages(plan))
             journal = _begin(world, plan) if world.rules.begun_first else Journal((_first(world, plan),))
             yield
         if journal.is_open:
@@ -232,7 +247,7 @@ def apply_plan(world: World, me: str, plan: Plan) -> Steps:
             for step in waiting:
                 if step.id not in journal.done:
                     yield from _apply_step(world, plan, step)
-                    journal = _enter(world, journal, DONE, step.id)
+                    journal = _enter(world, journal, DONE, step.id, facts_of(world, digest_of(plan), step))
                     yield
             journal = _enter(world, journal, RELEASED, "release")
         world.release(me, plan.touched)
@@ -275,13 +290,21 @@ def _decide(world: World, plan: Plan) -> Journal | None:
 def _refuse_open(world: World, query: str, digest: str = "") -> None:
     found = find_open((one for one in world.journals() if one.digest != digest), query)
     if found is not None:
-        raise half_way(found, query, ENVIRONMENT)
+        raise unfinished_error(found, query, ENVIRONMENT)
 
 
 def _check_world(world: World, plan: Plan) -> None:
     moves = describe_moves(plan.world, _as_world(world, plan.touched))
+    _refuse_gone(world, plan)
     if moves:
         raise Refused("; ".join(moves), meaning="model", next="model", code="PlanStale")
+
+
+def _refuse_gone(world: World, plan: Plan) -> None:
+    """What a rewind goes back to can still be read."""
+    for step in plan.steps:
+        if step.kind == "restore" and step.arguments["to"] < world.vacuumed.get(step.arguments["table"], 0):
+            raise refusal("VersionGone")
 
 
 def _claim(world: World, me: str, plan: Plan) -> None:
@@ -295,8 +318,8 @@ def _claim(world: World, me: str, plan: Plan) -> None:
         raise
 
 
-def _first(world: World, plan: Plan) -> Entry:
-    return Entry(
+def _first(world: World, plan: Plan) -> JournalEntry:
+    return JournalEntry(
         digest_of(plan),
         0,
         BEGUN,
@@ -319,7 +342,7 @@ def _begin(world: World, plan: Plan) -> Journal:
 def _enter(world: World, journal: Journal, state: str, step: str, facts: Mapping[str, Any] | None = None) -> Journal:
     check_move(journal.state, state)
     first = journal.first
-    entry = Entry(
+    entry = JournalEntry(
         first.digest,
         journal.last.number + 1,
         state,
@@ -347,9 +370,20 @@ def _apply_step(world: World, plan: Plan, step: Step) -> Steps:
     elif step.kind == "retire":
         world.dirty.setdefault(digest_of(plan), set()).update(plan.touched)
         yield from _retire(world, step.stage, digest_of(plan), step.arguments["manifest"])
+    elif step.kind == "restore":
+        look_again(world, plan.steps)
+        world.dirty.setdefault(digest_of(plan), set()).update(changed_stages(plan))
+        yield from restore_for_rewind(world, digest_of(plan), step)
+    elif step.kind == "rewind":
+        yield from _rewind(world, digest_of(plan), step)
     elif step.kind == "start":
         for stage, how in step.arguments["starts"].items():
-            world.write_begin(stage, f"{digest_of(plan)}-start", _begin_of(world, plan, stage, how))
+            if how.get("as_before"):
+                _begins_as_before(world, stage)
+            else:
+                world.write_begin(stage, f"{digest_of(plan)}-start", _begin_of(world, plan, stage, how))
+        if plan.remedy == REWIND:
+            check_rewound(world, plan.touched)
         world.dirty.pop(digest_of(plan), None)
         yield
 
@@ -398,6 +432,35 @@ def _retire(world: World, stage: str, digest: str, manifest: str) -> Steps:
     world.checkpoints[stage] = Checkpoint(known.query_id) if keeps_id else None
 
 
+def _rewind(world: World, digest: str, step: Step) -> Steps:
+    pass_on(world, step)
+    made = cut_of(world, digest, step)
+    if world.checkpoints[step.stage] != made:
+        yield from _retire(world, step.stage, digest, step.arguments["manifest"])
+        yield
+        world.checkpoints[step.stage] = made
+    yield
+
+
+def _begins_as_before(world: World, stage: str) -> None:
+    """Where a rewind has moved its checkpoint aside: like its first start, which a row in the history allows."""
+    begin = world.begin_of(stage)
+    if begin is not None and world.checkpoints[stage] is None:
+        world.ran_under.discard((stage, begin.digest))
+
+
+def _runs_again_count(world: World, stage: str) -> None:
+    """An undo takes back the remedy and every run since: those before it count again."""
+    begin, held = world.begin_of(stage), world.checkpoints[stage]
+    if begin is not None and held is not None and held.batches:
+        world.ran_under.add((stage, begin.digest))
+
+
+def changed_stages(plan: Plan) -> tuple[str, ...]:
+    """Of a rewind not those that had no batch."""
+    return tuple(name for name in plan.touched if any(step.stage == name and step.kind != "run" for step in plan.steps))
+
+
 def _begin_of(world: World, plan: Plan, stage: str, how: Mapping[str, Any]) -> Begin:
     shift = 0 if world.rules.exact_positions else 1
     marks = {part: below + shift for part, below in _marks(plan, stage).items()} if how["kept"] else {}
@@ -436,6 +499,7 @@ def undo_remedy(world: World, me: str, digest: str) -> Steps:
         if world.rules.restore_checks_source:
             _refuse_loss(world, plan)
         _refuse_vacuumed(world, plan)
+        _refuse_readers(world, plan)
         journal = _enter(world, journal, UNDOING, "")
         yield
     elif world.rules.undo_looks_again and not is_touched(world, journal):
@@ -466,7 +530,8 @@ def _order(world: World, plan: Plan) -> list[Step]:
     order = undo_order(plan)
     if world.rules.tables_back_first:
         return order
-    return [step for step in order if step.kind != "clear"] + [step for step in order if step.kind == "clear"]
+    tables = [step for step in order if changes_content(step.kind)]
+    return [step for step in order if step not in tables] + tables
 
 
 def is_touched(world: World, journal: Journal) -> bool:
@@ -474,11 +539,12 @@ def is_touched(world: World, journal: Journal) -> bool:
     plan: Plan = journal.first.facts["plan"]
     if any(
         commit.note.startswith(f"{digest_of(plan)}:marker:")
+        and not commit.note.startswith(f"{digest_of(plan)}:marker:rewind:")
         for table in world.tables.values()
         for commit in table.commits
     ):
         return True
-    return any(step.kind == "retire" and step.id in journal.undone for step in plan.steps)
+    return any(moves_checkpoint(step.kind) and step.id in journal.undone for step in plan.steps)
 
 
 def former_state(journal: Journal) -> str:
@@ -487,7 +553,7 @@ def former_state(journal: Journal) -> str:
 
 def _refuse_vacuumed(world: World, plan: Plan) -> None:
     for step in plan.steps:
-        if step.kind != "clear" or world.tables[step.arguments["table"]].find(f"{digest_of(plan)}:{step.id}") is None:
+        if not changes_content(step.kind) or not _is_made(world, plan, step):
             continue
         if step.arguments["version"] < world.vacuumed.get(step.arguments["table"], 0):
             raise refusal("UndoTooLate")
@@ -514,21 +580,35 @@ def _refuse_loss(world: World, plan: Plan) -> None:
     """Rows that would be taken back and that the source cannot bring again."""
     for stage in plan.touched:
         if stage == RAW:
-            clear = next(step for step in plan.steps if step.id == "clear:raw")
+            clear = next(step for step in plan.steps if step.id in ("clear:raw", "restore:raw"))
             there = {row[:2] for row in world.tables["raw"].rows(clear.arguments["version"])}
             for part, offset, _ in world.tables["raw"].rows():
-                if (part, offset) not in there and offset < world.source[part][0]:
+                if part is not None and (part, offset) not in there and offset < world.source[part][0]:
                     raise refusal("SourceLostRows")
 
 
+def _refuse_readers(world: World, plan: Plan) -> None:
+    """A stage below that had no batch then, and has read by now what goes."""
+    for stage in plan.touched:
+        held = world.checkpoints[stage]
+        before = {step.arguments["table"]: step.arguments["version"] for step in plan.steps if step.kind == "restore"}
+        if stage in changed_stages(plan) or not isinstance(held, Checkpoint) or not held.batches:
+            continue
+        end = held.batches[-1][1]
+        if INPUT[stage] in before and end.version + (end.snapshot or end.index > 0) > before[INPUT[stage]] + 1:
+            raise refusal("ReaderNotInRemedy")
+
+
 def _undo_step(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
-    if step.kind in ("clear", "retire"):
-        world.dirty.setdefault(digest_of(plan), set()).update(plan.touched)
-    if step.kind == "retire":
+    if changes_content(step.kind) or moves_checkpoint(step.kind):
+        world.dirty.setdefault(digest_of(plan), set()).update(changed_stages(plan))
+    if moves_checkpoint(step.kind):
         yield from _bring_back(world, plan, journal, step)
-    elif step.kind == "clear":
+    elif changes_content(step.kind):
         yield from _restore(world, plan, journal, step)
     elif step.kind == "start":
+        for stage in changed_stages(plan):
+            _runs_again_count(world, stage)
         world.dirty.pop(digest_of(plan), None)
         yield
 
@@ -560,7 +640,7 @@ def _bring_back(world: World, plan: Plan, journal: Journal, step: Step) -> Steps
 def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
     name, before = step.arguments["table"], step.arguments["version"]
     table, marker = world.tables[name], f"{digest_of(plan)}:marker:{step.id}"
-    made = table.find(f"{digest_of(plan)}:{step.id}") is not None and world.rules.unjournaled_clear_undone
+    made = _is_made(world, plan, step) and world.rules.unjournaled_clear_undone
     if step.id not in journal.done and not made:
         return
     if table.find_restore(marker, before) is None:
@@ -573,8 +653,13 @@ def _restore(world: World, plan: Plan, journal: Journal, step: Step) -> Steps:
         yield
 
 
+def _is_made(world: World, plan: Plan, step: Step) -> bool:
+    note = mark_of(digest_of(plan), step) if step.kind == "restore" else f"{digest_of(plan)}:{step.id}"
+    return world.tables[step.arguments["table"]].find(note) is not None
+
+
 def _taken_back(world: World, plan: Plan, step: Step) -> dict[str, Any]:
-    if step.kind != "clear" or not world.rules.skip_window:
+    if not changes_content(step.kind) or not world.rules.skip_window:
         return {}
     table, before = world.tables[step.arguments["table"]], step.arguments["version"]
     restored = table.find_restore(f"{digest_of(plan)}:marker:{step.id}", before)
@@ -582,7 +667,7 @@ def _taken_back(world: World, plan: Plan, step: Step) -> dict[str, Any]:
 
 
 def _check_undone(world: World, plan: Plan) -> None:
-    saved, found = world.saved[digest_of(plan)], world.contents(plan.touched)
+    saved, found = world.saved[digest_of(plan)], world.contents(changed_stages(plan))
     if found != saved:
         other = [name for name in saved if saved[name] != found[name]]
         raise Violation(f"undone, and not as before: {', '.join(other)}")

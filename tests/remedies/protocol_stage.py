@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from surestart.journal.half_way import half_way
 from surestart.journal.journal import find_open
+from surestart.journal.unfinished import unfinished_error
 from tests.remedies.protocol_world import (
     ENVIRONMENT,
     GOLD,
@@ -45,7 +45,7 @@ def run_stage(world: World, me: str, stage: str, limit: int, lossy: bool = False
     query = ENVIRONMENT.query_name(stage)
     found = find_open(world.journals(), query) if world.rules.gate_reads_journal else None
     if found is not None:
-        raise half_way(found, query, ENVIRONMENT)
+        raise unfinished_error(found, query, ENVIRONMENT)
     begin = world.begin_of(stage)
     _judge(world, stage, begin)
     if world.checkpoints[stage] is None:
@@ -95,6 +95,8 @@ def _judge(world: World, stage: str, begin: Begin | None) -> None:
             known = world.tables[name].txns.get(held.query_id, -1)
             if known > held.commits or (known == held.commits and not held.in_flight):
                 raise refusal("SINK_AHEAD")
+            if known < held.commits - 1:
+                raise refusal("SINK_BEHIND")
 
 
 def _checkpoint(world: World, stage: str, mine: str) -> Checkpoint:

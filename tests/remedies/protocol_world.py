@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.journal import UNDOING, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import environment_facts
+from surestart.journal.journal import DONE, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import environment_facts
 
 RAW, DESERIALIZE, GOLD = STAGES = ("raw-ingest", "deserialize", "merge-gold")
 OUTPUTS = {RAW: ("raw",), DESERIALIZE: ("quarantine", "good"), GOLD: ("gold",)}
@@ -77,6 +77,12 @@ class Rules:
     tables_back_first: bool = True
     undo_given_up: bool = True
     undo_looks_again: bool = True
+    rewound_is_another: bool = True
+    rewound_is_told: bool = True
+    readers_go_back: bool = True
+    rewinds_count: bool = True
+    passing_is_passed_on: bool = True
+    kept_rows_go_back: bool = True
 
 
 class Violation(AssertionError):
@@ -89,10 +95,13 @@ class File(NamedTuple):
 
 
 class Commit(NamedTuple):
+    """pair: who wrote it, and the number of its batch."""
+
     adds: tuple[File, ...]
     is_change: bool
     note: str
     time: int
+    pair: tuple[str, int] = ("", 0)
 
 
 class Checkpoint(NamedTuple):
@@ -160,7 +169,7 @@ class World:
     claims: dict[str, str] = field(default_factory=dict)
     # Versions of a table before this one cannot be restored: VACUUM has deleted what only they have.
     vacuumed: dict[str, int] = field(default_factory=dict)
-    entries: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[str, list[JournalEntry]] = field(default_factory=dict)
     begins: list[tuple[str, str, Begin]] = field(default_factory=list)
     ran_under: set[tuple[str, str]] = field(default_factory=set)
     # (query id, table, version of the undo): streams that have begun to pass over what it has taken back.
@@ -183,7 +192,7 @@ class World:
             return False
         added = tuple(rows)
         file = (File(self.tick(), added),) if added else ()
-        self._commit(name, (*self.tables[name].content[-1], *file), note)
+        self._commit(name, (*self.tables[name].content[-1], *file), note, (app, number))
         return True
 
     def keep_only(self, name: str, stays: Callable[[Row], bool], app: str, note: str) -> None:
@@ -201,7 +210,7 @@ class World:
     def overwrite(self, name: str, rows: Iterable[Row], app: str, number: int, note: str) -> bool:
         if self._seen(name, app, number):
             return False
-        self._commit(name, (File(self.tick(), tuple(rows)),), note)
+        self._commit(name, (File(self.tick(), tuple(rows)),), note, (app, number))
         return True
 
     def restore(self, name: str, version: int) -> None:
@@ -215,11 +224,11 @@ class World:
         txns[app] = number
         return False
 
-    def _commit(self, name: str, files: tuple[File, ...], note: str) -> None:
+    def _commit(self, name: str, files: tuple[File, ...], note: str, pair: tuple[str, int] = ("", 0)) -> None:
         table = self.tables[name]
         before = set(table.content[-1])
         adds = tuple(file for file in files if file not in before)
-        table.commits.append(Commit(adds, not before <= set(files), note, self.tick()))
+        table.commits.append(Commit(adds, not before <= set(files), note, self.tick(), pair))
         table.content.append(files)
 
     # --- journal
@@ -228,7 +237,7 @@ class World:
         found = [Journal(tuple(entries)) for entries in self.entries.values()]
         return tuple(sorted(found, key=lambda journal: journal.first.at))
 
-    def write_entry(self, entry: Entry) -> None:
+    def write_entry(self, entry: JournalEntry) -> None:
         known = self.entries.setdefault(entry.digest, [])
         if not known or known[-1].number < entry.number:
             known.append(entry)
@@ -247,15 +256,21 @@ class World:
         return bool(entries) and Journal(tuple(entries or ())).state in (UNDOING, WITHDRAWN)
 
     def taken_back(self, name: str) -> tuple[TakenBack, ...]:
-        """By undos, as the journal has them."""
+        """By undos, and by rewinds that stand, as the journal has them."""
         journals = self.journals() if self.rules.every_undo_counts else self.journals()[-1:]
         facts = [
             entry.facts
             for journal in journals
             for entry in journal.entries
-            if entry.state == UNDONE and entry.step == f"clear:{name}" and "version" in entry.facts
+            if "version" in entry.facts and self._takes_back(journal, entry, name)
         ]
         return tuple(sorted((TakenBack(one["restored"], one["version"]) for one in facts), key=lambda one: one.version))
+
+    def _takes_back(self, journal: Journal, entry: JournalEntry, name: str) -> bool:
+        if entry.state == UNDONE:
+            return entry.step in (f"clear:{name}", f"restore:{name}")
+        stands = journal.state != WITHDRAWN and entry.step not in journal.undone
+        return entry.state == DONE and entry.step == f"restore:{name}" and stands and self.rules.rewinds_count
 
     def write_begin(self, stage: str, key: str, begin: Begin) -> None:
         if not any(name == stage and one == key for name, one, _ in self.begins):

@@ -11,13 +11,13 @@ from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.journal.journal import Journal
 from surestart.remedies.apply.apply import Applied, apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rewind_choice import To
+from surestart.remedies.planning.rewind_choice import RewindTo
 from tests.foundation.rows import TABLES, account, land, run_all, table_rows
 
 SETTINGS = {"max_files_per_trigger": "2"}
@@ -35,12 +35,12 @@ def reset(spark: Any, environment: Environment, stage: str, **given: Any) -> Pla
     return plan_reset(spark, environment, chain_of(environment), stage, request(**given))
 
 
-def replay(spark: Any, environment: Environment, stage: str, begin: From, **given: Any) -> Plan:
+def replay(spark: Any, environment: Environment, stage: str, begin: ReplayFrom, **given: Any) -> Plan:
     return plan_replay(spark, environment, chain_of(environment), stage, begin, request(**given))
 
 
 def rewind(spark: Any, environment: Environment, stage: str, batch: int | None, **given: Any) -> Plan:
-    return plan_rewind(spark, environment, chain_of(environment), stage, To(batch), request(**given))
+    return plan_rewind(spark, environment, chain_of(environment), stage, RewindTo(batch), request(**given))
 
 
 def apply(spark: Any, environment: Environment, plan: Plan) -> Applied:

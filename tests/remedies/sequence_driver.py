@@ -14,8 +14,8 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, StoppedHalfway, UsageError
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.plan import read_plan
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import read_plan
 from surestart.runs.runner import run_stage
 from tests.remedies.shared_driver import session_of_the_tests
 

@@ -33,16 +33,16 @@ from surestart.failpoints import VARIABLE
 from surestart.journal.journal import FINISHED, RELEASED, UNDOING, WITHDRAWN, Journal, read_journals
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import find_applied, undo_remedy
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.kept import ALL_OF, KeptRule, find_kept
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.rows_that_stay import ALL_OF, StayRule, find_stay_marks
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.planning.plan_beside import plan_reset_beside
-from surestart.remedies.planning.plan_replay import From, plan_replay
+from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rewind_choice import To
+from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.remedies.shared_driver import PORT, SECRET
@@ -143,7 +143,7 @@ class Lab:
             run_stage(self.spark, self.environment, stage)
         except Refused as problem:
             self.said.append(f"    refused: {problem.code}: {problem.what}")
-            if not problem.next.startswith("surestart plan "):
+            if not str(problem.next).startswith("surestart plan "):
                 raise
             assert self._remedied("from-output", stage.name)
             run_stage(self.spark, self.environment, stage)
@@ -205,20 +205,20 @@ class Lab:
         if how == "beside":
             return plan_reset_beside(*given, stage, request)
         if how == "backfill":
-            return plan_backfill(*given, stage, (), Between(), request)
+            return plan_backfill(*given, stage, (), ArrivalTime(), request)
         if how.startswith("rewind-"):
-            return plan_rewind(*given, stage, To(batch=int(how.removeprefix("rewind-"))), request)
+            return plan_rewind(*given, stage, RewindTo(batch=int(how.removeprefix("rewind-"))), request)
         if how == "from-output":
-            return plan_replay(*given, stage, From(output=True), request)
+            return plan_replay(*given, stage, ReplayFrom(output=True), request)
         if how == "from-middle":
-            return plan_replay(*given, stage, From(positions=self._middle(stage)), request)
-        return plan_replay(*given, stage, From(batch=int(how.removeprefix("from-batch-"))), request)
+            return plan_replay(*given, stage, ReplayFrom(positions=self._middle(stage)), request)
+        return plan_replay(*given, stage, ReplayFrom(batch=int(how.removeprefix("from-batch-"))), request)
 
     def _middle(self, stage: str) -> dict[str, dict[str, int]]:
         """Half of every second partition or file that its output holds."""
         outputs = self.chain.link(stage).outputs
         held = {one.table.name: self._version(one.table.name) for one in outputs}
-        marks = sorted(map(tuple, find_kept(self.spark, self.environment, KeptRule(ALL_OF, held=held)).collect()))
+        marks = sorted(map(tuple, find_stay_marks(self.spark, self.environment, StayRule(ALL_OF, held=held)).collect()))
         named: dict[str, dict[str, int]] = {}
         for source, partition, below in marks[::2]:
             named.setdefault(source, {})[str(partition)] = below // 2
@@ -271,7 +271,7 @@ class Lab:
             refused = problem
         self.said.append(f"    refused: {refused.code}: {refused.what}")
         half = [one.digest for one in read_journals(self.environment, self.spark) if one.is_unfinished]
-        assert (bool(refused.next), half) == (True, []), refused
+        assert (bool(str(refused.next)), half) == (True, []), refused
         return None
 
     def _written(self, plan: Plan) -> str:
@@ -308,7 +308,13 @@ class Lab:
 HOWS = ("reset", "reset", "beside", "from-output", "from-output", "from-batch-0", "from-batch-1", "from-middle")
 # Seeds from here on rewind as well; those below are what they were before there was a rewind.
 REWINDING = 100
-REWINDS = ("rewind-0", "rewind-0", "rewind-1", "rewind-1", "rewind-2")
+REWINDS = ("rewind-0", "rewind-0", "rewind-1", "rewind-1", "rewind-2") * 3
+POINTS_OF_A_REWIND = (
+    "remedy.begun:1", "remedy.restore.marked:1", "remedy.restore.after_commit:2", "remedy.rewind.before_pair:1",
+    "remedy.rewind.after_pair:2", "remedy.done.restore:3", "remedy.rewind.after_file:3", "remedy.rewind.written:1",
+    "remedy.rewind.moved_aside:1", "remedy.rewind.placing:2", "remedy.rewind.after_place:1", "remedy.done.rewind:2",
+    "remedy.journaled.rewind:1", "remedy.done.start:1", "remedy.released:1",
+)  # fmt: skip
 
 
 def chosen_seeds(number: int, and_rewinding: int = 0) -> list[int]:
@@ -354,4 +360,6 @@ def _act(chance: random.Random, standing: int, hows: Sequence[str], kills: bool)
     act = _act(chance, standing, hows, kills=False)
     while act[0] not in POINTS:
         act = _act(chance, standing, hows, kills=False)
-    return ("kill", chance.choice(POINTS[act[0]]), chance.choice(("again", "undo")), act)
+    rewinds = act[0] == "remedy" and act[1] in REWINDS
+    points = POINTS_OF_A_REWIND if rewinds else POINTS[act[0]]
+    return ("kill", chance.choice(points), chance.choice(("again", "undo")), act)

@@ -19,15 +19,15 @@ PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
 def trace_into(path: Path) -> None:
-    """Before anything is imported that asks for `reach`."""
-    reach = failpoints.reach
+    """Before anything is imported that asks for `fail_point`."""
+    reach = failpoints.fail_point
 
     def traced(name: str) -> None:
         with path.open("a") as file:
             file.write(f"{name}\n")
         reach(name)
 
-    failpoints.reach = traced
+    failpoints.fail_point = traced
 
 
 def session_of_the_tests() -> Any:
@@ -49,7 +49,7 @@ def main() -> None:
     assert os.environ[SECRET]
     trace_into(Path(trace))
     from surestart.environment import environment_from_settings
-    from surestart.remedies.plan.plan import read_plan
+    from surestart.remedies.basis.plan import read_plan
     from tests.remedies.remedy import apply, undo
 
     environment = environment_from_settings("local", "sensor", {"root": root}, environ={})

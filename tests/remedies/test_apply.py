@@ -12,9 +12,9 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, StoppedHalfway, SurestartError, UsageError
-from surestart.journal.journal import BEGUN, Entry, append_entry, now
+from surestart.journal.journal import BEGUN, JournalEntry, append_entry, now
 from surestart.remedies.apply.apply import ALREADY, apply_plan
-from surestart.remedies.plan.plan import parse_plan
+from surestart.remedies.basis.plan import parse_plan
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, reset, run_stages, undo
@@ -60,7 +60,7 @@ def test_a_live_stage_is_not_touched(spark: Any, stood: Environment) -> None:
 
 def test_a_stage_in_the_middle_of_a_remedy_does_not_start(spark: Any, stood: Environment) -> None:
     plan = reset(spark, stood, "deserialize")
-    entry = Entry(
+    entry = JournalEntry(
         plan.digest,
         0,
         BEGUN,
@@ -107,10 +107,10 @@ def test_a_file_system_that_fails_leaves_the_plan_half_way_with_a_next_command(s
     blocking.write_text("")
     with pytest.raises(StoppedHalfway, match="move the checkpoint of sensor-merge-gold aside") as stopped:
         apply(spark, stood, plan)
-    assert f"surestart apply {plan.digest[:12]} -e local --root {stood.root}" in stopped.value.next
+    assert f"surestart apply {plan.digest[:12]} -e local --root {stood.root}" in str(stopped.value.next)
     with pytest.raises(StoppedHalfway) as stopped:
         undo(spark, stood, plan)
-    assert stopped.value.next.startswith(f"surestart undo {plan.digest[:12]}")
+    assert str(stopped.value.next).startswith(f"surestart undo {plan.digest[:12]}")
     blocking.unlink()
     undo(spark, stood, plan)
     assert contents(spark, stood) == before

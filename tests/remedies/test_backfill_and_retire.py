@@ -13,14 +13,14 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.commit_once import find_commit
-from surestart.journal.journal import BEGUN, DONE, FINISHED, Entry, Journal, append_entry, read_journals
-from surestart.journal.start import Start
+from surestart.journal.journal import BEGUN, DONE, FINISHED, Journal, JournalEntry, append_entry, read_journals
+from surestart.journal.stage_start import StageStart
 from surestart.remedies.apply.apply import ALREADY
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import Plan, Step, environment_facts
-from surestart.remedies.plan.ranges import Range
-from surestart.remedies.plan.running import Running
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.ranges import Range
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.steps import backfill as backfill_step
 from surestart.runs.runner import run_stage
@@ -34,10 +34,10 @@ def test_rows_that_the_stage_below_has_are_not_written_above_it_again(spark: Any
     spark.sql(f"DELETE FROM {stood.table('sensor_raw').sql} WHERE offset BETWEEN 2 AND 5").collect()
 
     with pytest.raises(Refused) as refused:
-        plan_backfill(spark, stood, chain_of(stood), "raw-ingest", (), Between(), request(run=True))
+        plan_backfill(spark, stood, chain_of(stood), "raw-ingest", (), ArrivalTime(), request(run=True))
 
     assert refused.value.code == "BackfillWouldDouble"
-    assert "surestart plan reset raw-ingest" in refused.value.next
+    assert "surestart plan reset raw-ingest" in str(refused.value.next)
 
 
 @pytest.mark.chaos
@@ -51,18 +51,24 @@ def test_a_hole_in_raw_is_filled_once_and_the_stages_below_take_it_up(spark: Any
     # The streams below have to be beyond the DELETE: begun anew behind it.
     for stage in ("deserialize", "merge-gold"):
         shutil.rmtree(stood.checkpoint(stage))
-    from surestart.remedies.planning.plan_replay import From
+    from surestart.remedies.planning.plan_replay import ReplayFrom
     from tests.remedies.remedy import replay
 
-    apply(spark, stood, replay(spark, stood, "deserialize", From()))
+    apply(spark, stood, replay(spark, stood, "deserialize", ReplayFrom()))
     for link in chain_of(stood).links[1:]:
         run_stage(spark, stood, link.stage)
 
     none = plan_backfill(
-        spark, stood, chain_of(stood), "raw-ingest", [Range(f"file:{files[0]}", 0, 0, 9)], Between(), request(run=True)
+        spark,
+        stood,
+        chain_of(stood),
+        "raw-ingest",
+        [Range(f"file:{files[0]}", 0, 0, 9)],
+        ArrivalTime(),
+        request(run=True),
     )
     assert none.steps == ()
-    plan = plan_backfill(spark, stood, chain_of(stood), "raw-ingest", (), Between(), request(run=True))
+    plan = plan_backfill(spark, stood, chain_of(stood), "raw-ingest", (), ArrivalTime(), request(run=True))
     assert plan.steps[0].arguments["ranges"] == [[f"file:{files[1]}", 0, 2, 5]]
     done = apply(spark, stood, plan)
     assert done.certificate is not None
@@ -82,14 +88,14 @@ def hole_in_raw(spark: Any, environment: Environment) -> list[Any]:
 
 
 def backfill(spark: Any, environment: Environment) -> Plan:
-    return plan_backfill(spark, environment, chain_of(environment), "raw-ingest", (), Between(), request())
+    return plan_backfill(spark, environment, chain_of(environment), "raw-ingest", (), ArrivalTime(), request())
 
 
-def begun(spark: Any, environment: Environment, plan: Plan) -> Running:
+def begun(spark: Any, environment: Environment, plan: Plan) -> StepContext:
     """As a driver leaves it that died before its step was in the journal."""
-    entry = Entry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
+    entry = JournalEntry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
     append_entry(spark, environment, entry, plan.as_json())
-    return Running(spark, environment, chain_of(environment), plan, Journal((entry,)), print)
+    return StepContext(spark, environment, chain_of(environment), plan, Journal((entry,)), print)
 
 
 @pytest.mark.long(instead="test_a_backfill_that_died_behind_its_commit_keeps_its_rows_and_ends")
@@ -101,7 +107,7 @@ def test_a_begun_backfill_is_withdrawn_and_another_fills_the_hole(spark: Any, st
     asleep = begun(spark, stood, plan)
     with pytest.raises(Refused, match="Rows that were missing are being written") as refused:
         apply(spark, stood, backfill(spark, stood))
-    assert f"surestart undo {plan.digest[:12]}" in refused.value.next
+    assert f"surestart undo {plan.digest[:12]}" in str(refused.value.next)
 
     undo(spark, stood, plan)
 
@@ -140,7 +146,7 @@ def test_a_withdrawn_backfill_is_used_up_in_both_tables_of_its_stage(spark: Any,
     for name in ("sensor_readings_deserialized", "sensor_quarantine"):
         spark.sql(f"DELETE FROM {stood.table(name).sql} WHERE source LIKE '%{file.name}'")
     chain = chain_of(stood)
-    plan = plan_backfill(spark, stood, chain, "deserialize", (), Between(), request())
+    plan = plan_backfill(spark, stood, chain, "deserialize", (), ArrivalTime(), request())
     begun(spark, stood, plan)
 
     undo(spark, stood, plan)
@@ -155,7 +161,7 @@ def test_a_backfill_into_a_sink_that_it_does_not_know_is_refused_while_it_is_pla
     both = replace(stage, sink=Both(stage.sink, PostgresSink()))  # type: ignore[arg-type]
     link = replace(read_chain(environment, (stage,)).link("deserialize"), stage=both)
     with pytest.raises(Refused, match="sensor-deserialize writes to a Both, which no backfill knows") as refused:
-        plan_backfill(None, environment, Chain((link,)), "deserialize", (), Between(), request())  # type: ignore[arg-type]
+        plan_backfill(None, environment, Chain((link,)), "deserialize", (), ArrivalTime(), request())  # type: ignore[arg-type]
     assert refused.value.code == "BackfillNotOffered"
 
 
@@ -190,11 +196,13 @@ def test_a_backfill_waits_for_a_stage_below_that_would_leave_its_rows_out(spark:
     """A replay of that stage came between the plan and its apply."""
     step = Step("backfill:raw-ingest", "backfill", "write", "raw-ingest", {"ranges": []})
     plan = Plan("backfill", "raw-ingest", "append", environment_facts(environment), 1, ("raw-ingest",), {}, (step,))
-    facts = {"starts": {"deserialize": Start("f" * 64, "deserialize", kept=True).as_dict()}}
-    entries = [Entry("f" * 64, 0, BEGUN), Entry("f" * 64, 1, DONE, step="start", facts=facts)]
+    facts = {"starts": {"deserialize": StageStart("f" * 64, "deserialize", kept=True).as_dict()}}
+    entries = [JournalEntry("f" * 64, 0, BEGUN), JournalEntry("f" * 64, 1, DONE, step="start", facts=facts)]
     for entry in entries:
         append_entry(spark, environment, replace(entry, queries=("sensor-deserialize",), remedy="replay"))
-    run = Running(spark, environment, chain_of(environment), plan, Journal((Entry(plan.digest, 0, BEGUN),)), print)
+    run = StepContext(
+        spark, environment, chain_of(environment), plan, Journal((JournalEntry(plan.digest, 0, BEGUN),)), print
+    )
 
     with pytest.raises(Refused, match="sensor-deserialize has not yet read its table once"):
         backfill_step.apply_step(run, step)

@@ -10,28 +10,32 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.journal import BEGUN, Entry, Journal, append_entry
+from surestart.journal.journal import BEGUN, Journal, JournalEntry, append_entry
 from surestart.remedies.apply.apply import ALREADY
+from surestart.remedies.basis.backfill_sinks import sinks_of
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.ranges import Range
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.count import newest_rows, position_gaps
 from surestart.remedies.count.certificate import certify
-from surestart.remedies.plan.backfill_sinks import sinks_of
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.plan.ranges import Range
-from surestart.remedies.plan.running import Running
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.steps import backfill as backfill_step
-from surestart.report.text.certificate import next_command
+from surestart.report.text.certificate import command_after_count
 from surestart.sinks.both import Both
 from surestart.sinks.postgres.sink import PostgresSink
 from tests.remedies.remedy import apply, assert_exact, chain_of, contents, land_more, request, run_stages, undo
 
 Position = tuple[str, int, int]
-ANY_TIME = Between()
+ANY_TIME = ArrivalTime()
 
 
 def backfill(
-    spark: Any, environment: Environment, ranges: Sequence[Range] = (), between: Between = ANY_TIME, run: bool = True
+    spark: Any,
+    environment: Environment,
+    ranges: Sequence[Range] = (),
+    between: ArrivalTime = ANY_TIME,
+    run: bool = True,
 ) -> Plan:
     chain = chain_of(environment)
     return plan_backfill(spark, environment, chain, "merge-gold", ranges, between, request(run=run))
@@ -72,7 +76,7 @@ def test_keys_that_are_gone_old_or_altered_come_back_and_the_stream_goes_on(spar
     wanted = damage(spark, stood)
     damaged = contents(spark, stood)
     verified = certify(spark, stood, chain_of(stood)).as_dict()
-    assert next_command(verified) == "surestart plan backfill merge-gold -e local -o plan.json"
+    assert str(command_after_count(verified)) == "surestart plan backfill merge-gold -e local -o plan.json"
 
     plan = backfill(spark, stood)
 
@@ -103,9 +107,9 @@ def test_only_what_is_named_by_range_or_by_time_of_arrival_is_filled(spark: Any,
     of_file = {one for one in wanted if one[0] == source}
     assert set() < of_file < wanted
 
-    assert planned(backfill(spark, stood, between=Between(first=second))) == of_file
-    assert planned(backfill(spark, stood, between=Between(last=second))) == wanted - of_file
-    assert backfill(spark, stood, between=Between(first=second + 1)).steps == ()
+    assert planned(backfill(spark, stood, between=ArrivalTime(first=second))) == of_file
+    assert planned(backfill(spark, stood, between=ArrivalTime(last=second))) == wanted - of_file
+    assert backfill(spark, stood, between=ArrivalTime(first=second + 1)).steps == ()
     one = backfill(spark, stood, ranges=[Range(source, partition, offset, offset)])
     assert planned(one) == {(source, partition, offset)}
 
@@ -137,9 +141,9 @@ def test_of_too_many_holes_each_file_is_gone_through_from_the_first_to_the_last(
 def test_a_begun_one_is_withdrawn_and_writes_nothing_when_it_wakes_up(spark: Any, stood: Environment) -> None:
     damage(spark, stood)
     plan = backfill(spark, stood, run=False)
-    entry = Entry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
+    entry = JournalEntry(plan.digest, 0, BEGUN, remedy="backfill", stage=plan.stage, queries=plan.queries, at=1)
     append_entry(spark, stood, entry, plan.as_json())
-    asleep = Running(spark, stood, chain_of(stood), plan, Journal((entry,)), print)
+    asleep = StepContext(spark, stood, chain_of(stood), plan, Journal((entry,)), print)
     damaged = contents(spark, stood)
 
     undo(spark, stood, plan)

@@ -21,9 +21,9 @@ from surestart.facts.evidence.sink_evidence import without_undone
 from surestart.journal.journal import FILLING, read_journals
 from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan
 from surestart.remedies.apply.undo import find_applied
-from surestart.remedies.plan.beside import BesideEnvironment, BesideNotExact, read_beside
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import Plan, parse_plan
+from surestart.remedies.basis.beside import BesideEnvironment, BesideNotExact, read_beside
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan, parse_plan
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate
@@ -157,7 +157,7 @@ def test_a_row_that_is_missing_beside_is_not_swapped_in(spark: Any, stood: Envir
         )
 
     assert refused.value.exit_code == EXIT_FINDINGS
-    assert f"surestart undo {plan.digest[:12]}" in refused.value.next
+    assert f"surestart undo {plan.digest[:12]}" in str(refused.value.next)
     assert ids_and_versions(stood) == tables
     # What was filled is kept to be looked at, the stages may run, and another remedy may not begin over it.
     assert any("sensor_gold__beside_" in name for name in left_beside(stood))
@@ -221,10 +221,10 @@ def test_the_swap_waits_for_a_stage_that_runs_and_leaves_no_former_row(spark: An
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("replay raw-ingest --from-batch 1 --beside", "--beside is for reset, not for replay"),
+        ("replay raw-ingest --from-batch 1 --beside", "--beside is for reset and rewind, not for replay"),
         (
             "backfill raw-ingest --jobs all",
-            "--jobs is for rewind and restart and replay and reset and retire, not for backfill",
+            "--jobs is for rewind and restart and replay and reset and move and retire, not for backfill",
         ),
     ],
 )
@@ -363,7 +363,7 @@ def test_what_has_no_table_to_be_filled_beside_is_cleared_in_place(
     with pytest.raises(UsageError, match=said) as no:
         plan_reset_beside(None, environment, read_chain(environment, stages), "merge-gold", request())  # type: ignore[arg-type]
     place = f"-e local --root {tmp_path}"
-    assert no.value.next == f"surestart plan reset merge-gold {place} -o plan.json  # clears in place"
+    assert str(no.value.next) == f"surestart plan reset merge-gold {place} -o plan.json  # clears in place"
 
 
 @pytest.mark.parametrize(

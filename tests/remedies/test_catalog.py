@@ -17,12 +17,12 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.failpoints import VARIABLE
-from surestart.journal.half_way import CODE
 from surestart.journal.journal import OF_ANOTHER, WITHDRAWN, read_journals
+from surestart.journal.unfinished import CODE
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan import journaling
-from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.basis import write_journal
+from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate
 from tests.foundation.rows import TABLES, land
@@ -90,7 +90,7 @@ def test_a_reset_and_its_undo_with_a_schedule_that_comes_at_every_step(
 @pytest.mark.parametrize("ran", [False, True], ids=["not run since", "run since"])
 def test_a_replay_of_a_part_and_its_undo(spark: Any, stood: Environment, cataloged: Environment, ran: bool) -> None:
     before = contents(spark, stood)
-    plan = replay(spark, cataloged, "raw-ingest", From(batch=1))
+    plan = replay(spark, cataloged, "raw-ingest", ReplayFrom(batch=1))
     apply(spark, cataloged, plan)
     # The first of three batches stays, everywhere.
     assert sum(contents(spark, stood)["sensor_raw"].values()) == 20
@@ -129,7 +129,7 @@ def test_the_slower_of_two_processes_restores_nothing_after_the_other_has_ended(
             run_stage(spark, cataloged, link.stage)
         since.update(contents(spark, stood))
 
-    monkeypatch.setattr(journaling, "reach", the_other_comes_first)
+    monkeypatch.setattr(write_journal, "fail_point", the_other_comes_first)
     with pytest.raises(Refused) as refused:
         undo(spark, cataloged, plan)
 

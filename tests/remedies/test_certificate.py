@@ -14,9 +14,9 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.cli.main import main
 from surestart.environment import Environment, environment_from_settings
+from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.count.certificate import Certificate, certify
 from surestart.remedies.count.counts import Gap, StageCount
-from surestart.remedies.plan.chain import read_chain
 from surestart.runs.runner import run_stage, run_ungated
 from tests.foundation.rows import account, land, run_all
 

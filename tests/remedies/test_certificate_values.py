@@ -12,10 +12,15 @@ from surestart.cli.apply import exit_code
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.file_list import read_listed_files
 from surestart.facts.checkpoint.positions import DeltaPosition
-from surestart.facts.checkpoint.reach import Reach, TableReach, reach_in_table, read_reach
+from surestart.facts.checkpoint.stage_progress import (
+    StageProgress,
+    TableProgress,
+    progress_in_table,
+    read_stage_progress,
+)
 from surestart.remedies.count.certificate import Certificate
-from surestart.remedies.count.counts import DATABASE, KEYS, Counts, Gap, Place, StageCount
-from surestart.report.text.certificate import next_command, render_certificate, summarize_certificate
+from surestart.remedies.count.counts import DATABASE, KEYS, CountedPlace, Counts, Gap, StageCount
+from surestart.report.text.certificate import command_after_count, render_certificate, summarize_certificate
 
 HEALTHY = Counts(input=10, rows=10, distinct=10)
 
@@ -28,7 +33,7 @@ def certificate(*counts: Counts, problem: str = "", places: int = 2) -> Certific
             input="/data/landing",
             outputs={"/data/tables/sensor_raw": 7},
             counts=one,
-            places=tuple(Place(f"file:/{'x' * 90}/{n}.jsonl", 0, 0, 9, one) for n in range(places)),
+            places=tuple(CountedPlace(f"file:/{'x' * 90}/{n}.jsonl", 0, 0, 9, one) for n in range(places)),
             place_count=places,
             gaps=tuple(Gap(f"stage-{number}", f"file:/{n}", 0, 2 * n, 2 * n, 1) for n in range(one.lost)),
             problem=problem,
@@ -80,7 +85,7 @@ def test_lines_fit_80_columns_whatever_the_numbers(places: int) -> None:
 
 def test_the_next_command_follows_the_fault() -> None:
     def told(counts: Counts) -> str:
-        return render_certificate(certificate(HEALTHY, counts).as_dict(), "--root /r").splitlines()[-1]
+        return render_certificate(certificate(HEALTHY, counts).as_dict(), ("--root", "/r")).splitlines()[-1]
 
     assert told(replace(HEALTHY, lost=1)) == "Next: surestart plan backfill stage-1 -e local --root /r -o plan.json"
     assert told(replace(HEALTHY, duplicated=1)) == "Next: surestart plan reset stage-1 -e local --root /r -o plan.json"
@@ -92,14 +97,15 @@ def test_the_next_command_follows_the_fault() -> None:
 @pytest.mark.parametrize(
     ("below", "remedy"), [(HEALTHY, "backfill"), (replace(HEALTHY, from_nowhere=1), "reset")], ids=["gone", "below"]
 )
-def test_rows_that_the_stage_below_has_are_not_filled_in_above_it(below: Counts, remedy: str) -> None:
-    """It would read them again."""
+@pytest.mark.parametrize("kind", ["positions", KEYS])
+def test_rows_that_the_stage_below_has_are_not_filled_in_above_it(below: Counts, remedy: str, kind: str) -> None:
+    """It would read them again; one with keys would keep the times of the former ones."""
     stages = (
         StageCount("raw", "positions", "landing", {"sensor_raw": 7}, replace(HEALTHY, lost=1)),
-        StageCount("readings", "positions", "sensor_raw", {"sensor_readings": 3}, below),
+        StageCount("readings", kind, "sensor_raw", {"sensor_readings": 3}, below),
     )
     body = Certificate("sensor", "local", "now", True, stages).as_dict()
-    assert next_command(body) == f"surestart plan {remedy} raw -e local -o plan.json"
+    assert str(command_after_count(body)) == f"surestart plan {remedy} raw -e local -o plan.json"
 
 
 @pytest.mark.parametrize(
@@ -118,24 +124,26 @@ def test_of_keys_a_backfill_is_named_where_it_can_help(kind: str, counts: Counts
     found = tuple(Gap("gold", "file:/a", 0, number, number, 1) for number in range(gaps))
     count = StageCount("gold", kind, "readings", {"gold": 1}, counts, gaps=found)
     body = Certificate("sensor", "local", "now", True, (count,)).as_dict()
-    assert next_command(body) == f"surestart plan {remedy} gold -e local -o plan.json"
+    assert str(command_after_count(body)) == f"surestart plan {remedy} gold -e local -o plan.json"
 
 
 @pytest.mark.parametrize(
     ("version", "index", "initial", "reach"),
     [
-        (6, -1, False, TableReach("everything")),
-        (9, -1, False, TableReach("everything")),
-        (5, -1, False, TableReach("up to", 4)),
-        (5, 3, False, TableReach("up to", 4, partly=True)),
-        (0, -1, False, TableReach("nothing")),
-        (5, 3, True, TableReach("nothing", partly=True)),
+        (6, -1, False, TableProgress("everything")),
+        (9, -1, False, TableProgress("everything")),
+        (5, -1, False, TableProgress("up to", 4)),
+        (5, 3, False, TableProgress("up to", 4, partly=True)),
+        (0, -1, False, TableProgress("nothing")),
+        (5, 3, True, TableProgress("nothing", partly=True)),
     ],
 )
-def test_the_position_tells_which_version_was_read(version: int, index: int, initial: bool, reach: TableReach) -> None:
+def test_the_position_tells_which_version_was_read(
+    version: int, index: int, initial: bool, reach: TableProgress
+) -> None:
     position = DeltaPosition("id", version, index, initial)
 
-    assert reach_in_table(Reach("ck", 1, 1, delta=position), "id", 5) == reach
+    assert progress_in_table(StageProgress("ck", 1, 1, delta=position), "id", 5) == reach
 
 
 @pytest.mark.parametrize(
@@ -154,10 +162,10 @@ def test_a_remedy_ends_with_what_its_count_said(certificate: dict[str, object] |
 def test_what_the_position_cannot_tell() -> None:
     position = DeltaPosition("id", 6, -1, initial_snapshot=False)
 
-    assert reach_in_table(Reach("ck", 1, 1, delta=position), "another", 5).how == "unknown"
-    assert reach_in_table(Reach("ck", 1, 1), "id", 5).how == "unknown"
-    assert reach_in_table(Reach("ck", problem="torn"), "id", 5) == TableReach("unknown", problem="torn")
-    assert reach_in_table(Reach("ck", 0, None), "id", 5) == TableReach("nothing")
+    assert progress_in_table(StageProgress("ck", 1, 1, delta=position), "another", 5).how == "unknown"
+    assert progress_in_table(StageProgress("ck", 1, 1), "id", 5).how == "unknown"
+    assert progress_in_table(StageProgress("ck", problem="torn"), "id", 5) == TableProgress("unknown", problem="torn")
+    assert progress_in_table(StageProgress("ck", 0, None), "id", 5) == TableProgress("nothing")
 
 
 def test_a_batch_in_flight_does_not_count_as_read(tmp_path: Path) -> None:
@@ -170,12 +178,12 @@ def test_a_batch_in_flight_does_not_count_as_read(tmp_path: Path) -> None:
                 body if folder == "offsets" else 'v1\n{"nextBatchWatermarkMs":0}'
             )
 
-    found = read_reach(str(tmp_path))
+    found = read_stage_progress(str(tmp_path))
     assert (found.planned, found.committed, found.files, found.in_flight) == (1, 0, 0, True)
 
     (tmp_path / "offsets" / "0").write_text("")
-    assert "batch 0 is damaged" in read_reach(str(tmp_path)).problem
-    assert read_reach(str(tmp_path / "none")).committed is None
+    assert "batch 0 is damaged" in read_stage_progress(str(tmp_path)).problem
+    assert read_stage_progress(str(tmp_path / "none")).committed is None
 
 
 def test_the_list_of_files_is_read_across_a_compaction(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import Commit, read_delta_log, read_history
 from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
 from surestart.journal import commit_once
-from surestart.journal.commit_once import append_once, find_commit, find_undo, mark_once, replace_once
-from surestart.remedies.plan.kept import removed_rows
-from surestart.remedies.plan.other_writers import _strange
-from surestart.remedies.planning.plan_replay import From
+from surestart.journal.commit_once import append_step_once, find_commit, find_undo, mark_once, replace_once
+from surestart.remedies.basis.other_writers import _strange
+from surestart.remedies.basis.rows_that_stay import removed_rows
+from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.remedies.planning.plan_retire import plan_retire
-from surestart.remedies.steps import clear, put_back
+from surestart.remedies.steps import clear, restore_table
 from surestart.sinks.delta.transaction import no_rows, save_with_pair
 from tests.remedies.remedy import apply, chain_of, contents, replay, request, reset, undo
 
@@ -86,7 +86,7 @@ def test_rows_that_do_not_stay_go_once_and_the_table_stays_what_it_is(
     assert spark.table(table.sql).schema.json() == was
     assert spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].partitionColumns == ["day"]
 
-    append_once(no_rows(spark, table), table, DIGEST, "later")
+    append_step_once(no_rows(spark, table), table, DIGEST, "later")
     # What a process does that looked before the commit and wakes up behind it: the pair alone holds it off.
     writer = change.rows.write.format("delta").mode("overwrite").option("replaceWhere", "true")
     save_with_pair(writer, table, f"remedy-{DIGEST[:16]}:clear:t", 0, note_of(DIGEST, "clear:t"))
@@ -150,7 +150,7 @@ def test_a_table_whose_rows_may_not_be_removed_is_refused_by_the_plan(spark: Any
     spark.sql(f"ALTER TABLE {gold} SET TBLPROPERTIES ('delta.appendOnly' = 'true')").collect()
     for plan in (
         lambda: reset(spark, stood, "raw-ingest"),
-        lambda: replay(spark, stood, "merge-gold", From(batch=0)),
+        lambda: replay(spark, stood, "merge-gold", ReplayFrom(batch=0)),
         lambda: plan_retire(spark, stood, chain_of(stood), "merge-gold", True, request()),
     ):
         with pytest.raises(Refused) as refused:
@@ -171,10 +171,10 @@ def test_an_undo_that_died_between_its_mark_and_its_restore_goes_on(
     spark: Any, stood: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, gold = contents(spark, stood), stood.table("sensor_gold").path
-    plan = replay(spark, stood, "merge-gold", From(batch=0))
+    plan = replay(spark, stood, "merge-gold", ReplayFrom(batch=0))
     apply(spark, stood, plan)
     with monkeypatch.context() as patch:
-        patch.setattr(put_back, "reach", die_behind_the_mark)
+        patch.setattr(restore_table, "fail_point", die_behind_the_mark)
         with pytest.raises(Died):
             undo(spark, stood, plan)
     assert find_undos(read_history(gold)) == {}

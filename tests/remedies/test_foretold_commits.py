@@ -38,7 +38,7 @@ def test_deleted_and_restored_rows_are_foretold_by_doctor_gate_and_explain(
     with pytest.raises(Refused) as refused:
         run_stage(spark, stood, stages["deserialize"])
     assert refused.value.code == "SOURCE_ROWS_DELETED"
-    assert "plan replay deserialize" in refused.value.next
+    assert "plan replay deserialize" in str(refused.value.next)
     assert bytes_of(stood) == held
 
     assert main(["explain", "DELTA_SOURCE_IGNORE_DELETE", "--stage", "deserialize", "--root", stood.root]) == 0

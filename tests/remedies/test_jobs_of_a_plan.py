@@ -22,11 +22,11 @@ from surestart.history.run_record import RunRecord
 from surestart.journal.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.basis.beside import BesideNotExact
+from surestart.remedies.basis.plan import Plan, Step, parse_plan
+from surestart.remedies.basis.step_context import StopOptions
 from surestart.remedies.jobs.plan_jobs import add_jobs, is_known_to_jobs, stops_jobs
 from surestart.remedies.jobs.state import JobState, JobTrigger
-from surestart.remedies.plan.beside import BesideNotExact
-from surestart.remedies.plan.plan import Plan, Step, parse_plan
-from surestart.remedies.plan.running import Stopping
 from surestart.report.text.plan import render_plan
 from surestart.runs.start_gate import open_gate
 from tests.foundation.rows import TABLES
@@ -37,7 +37,7 @@ from tests.remedies.test_databricks_jobs import CRON, FILES
 from tests.remedies.test_killed import assert_no_stage_starts, killed
 
 STAGE, OURS, PAUSED_BY_SOMEBODY = "merge-gold", 11, 12
-QUICK = Stopping(poll_seconds=0.001, limit_seconds=20.0)
+QUICK = StopOptions(poll_seconds=0.001, limit_seconds=20.0)
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def apply(
     spark: Any,
     environment: Environment,
     plan: Plan,
-    stopping: Stopping = QUICK,
+    stopping: StopOptions = QUICK,
     say: Callable[[str], None] = quiet,
 ) -> Journal:
     done = apply_plan(spark, environment, chain_of(environment), plan, lambda plan: plan.target, say, stopping)
@@ -91,7 +91,7 @@ def undo(
     spark: Any,
     environment: Environment,
     plan: Plan,
-    stopping: Stopping = QUICK,
+    stopping: StopOptions = QUICK,
     say: Callable[[str], None] = quiet,
 ) -> Journal:
     return undo_remedy(
@@ -155,7 +155,7 @@ def test_jobs_are_stopped_before_anything_is_cleared_and_set_as_they_were_at_the
     workspace.space.add_run(OURS, after_cancel=None)
     after = contents(spark, stood)
     with pytest.raises(Refused) as refused:
-        undo(spark, stood, plan, Stopping(poll_seconds=0.001, limit_seconds=0.0))
+        undo(spark, stood, plan, StopOptions(poll_seconds=0.001, limit_seconds=0.0))
     assert refused.value.code == "RunDoesNotEnd"
     assert "Nothing was taken back. The jobs are set as they were." in refused.value.meaning
     assert journal_of(stood, plan).state == FINISHED
@@ -233,7 +233,7 @@ def test_what_fails_before_the_first_row_goes_leaves_the_jobs_as_they_were(
     if why == "a live stage":
         run, code = open_gate(spark, stood, build_stages({})[2]), "OWNER_RUNNING"
     elif why == "a run that does not end":
-        stopping, code = Stopping(poll_seconds=0.001, limit_seconds=0.0), "RunDoesNotEnd"
+        stopping, code = StopOptions(poll_seconds=0.001, limit_seconds=0.0), "RunDoesNotEnd"
         workspace.space.runs[901].after_cancel = None
     elif why == "another job":
         workspace.space.jobs[13] = {**job_of(stood), "schedule": dict(CRON)}
@@ -364,7 +364,7 @@ def test_a_reset_beside_stops_the_jobs_for_the_count_and_the_swap_only(
     finally:
         running.ended("stopped", "test")
     assert refused.value.code == "OWNER_RUNNING"
-    assert f"surestart apply {plan.digest[:12]}" in refused.value.next
+    assert f"surestart apply {plan.digest[:12]}" in str(refused.value.next)
     assert "Nothing was swapped, what was filled stays. The jobs are set as they were." in refused.value.meaning
     assert (journal_of(stood, plan).state, journal_of(stood, plan).paused_jobs) == (FILLING, None)
     assert are_set_as_before(workspace)

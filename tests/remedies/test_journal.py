@@ -13,18 +13,19 @@ from surestart.journal.journal import (
     FINISHED,
     TABLE,
     UNDOING,
-    Entry,
     Journal,
+    JournalEntry,
     append_entry,
     read_journals,
     read_plan_text,
 )
-from surestart.journal.passing import Passing, append_passing
+from surestart.journal.pass_over_note import PassOverNote, append_pass_over_note
+from surestart.remedies.basis.plan import Plan, environment_facts
 from surestart.remedies.jobs.state import JobState, StoppedJobs
-from surestart.remedies.plan.plan import Plan, environment_facts
 from surestart.report.html.plan import describe_state
 from surestart.verdict.ask_stages import ask_stage
 from surestart.words.finding import Finding, Severity
+from surestart.words.next_commands import commands_for
 from tests.remedies.journal_by_hand import write_journal
 
 
@@ -55,11 +56,11 @@ DIGEST = "e" * 64
 def test_who_passes_over_what_was_taken_back_is_noted_once_beside_the_entries(
     spark: Any, environment: Environment
 ) -> None:
-    entry = Entry(DIGEST, 0, BEGUN, remedy="reset", stage="raw-ingest", queries=("sensor-raw-ingest",), at=1)
+    entry = JournalEntry(DIGEST, 0, BEGUN, remedy="reset", stage="raw-ingest", queries=("sensor-raw-ingest",), at=1)
     append_entry(spark, environment, entry, "the plan")
-    passing = Passing(DIGEST, "clear:sensor_raw", "a query id")
+    passing = PassOverNote(DIGEST, "clear:sensor_raw", "a query id")
     for _ in range(2):
-        append_passing(spark, environment.table(TABLE), passing)
+        append_pass_over_note(spark, environment.table(TABLE), passing)
 
     assert read_journals(environment) == (Journal((entry,), (passing,)),)
     assert read_plan_text(spark, environment, DIGEST) == "the plan"
@@ -67,7 +68,7 @@ def test_who_passes_over_what_was_taken_back_is_noted_once_beside_the_entries(
 
 def begun(environment: Environment) -> list[Finding]:
     raw = build_stages({})[0]
-    said = ask_stage(environment, raw, options=f"--root {environment.root}").findings
+    said = ask_stage(environment, raw, commands=commands_for(raw, environment, ("--root", environment.root))).findings
     return [finding for finding in said if finding.code.startswith("REMEDY_")]
 
 
@@ -79,7 +80,7 @@ def test_the_doctor_says_unsafe_of_a_remedy_half_way(environment: Environment, w
 
     verb = "apply" if way == "begun" else "undo"
     assert (finding.code, finding.severity) == ("REMEDY_UNFINISHED", Severity.UNSAFE)
-    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+    assert str(finding.next).startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
 
 
 @pytest.mark.parametrize("way", ["begun", "undoing", "withdrawn"])
@@ -104,7 +105,7 @@ def test_the_doctor_notes_what_goes_on_beside(environment: Environment, way: str
     assert (finding.code, finding.severity) == ("REMEDY_BESIDE", Severity.INFO)
     assert f"a {remedy} of raw-ingest goes on beside sensor-raw-ingest (digest {DIGEST[:12]}" in finding.evidence
     assert ("stand still" in finding.meaning) is (way == "filling")
-    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+    assert str(finding.next).startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
 
 
 @pytest.mark.parametrize("way", ["released", "finished", "withdrawn"])
@@ -124,7 +125,7 @@ def test_the_doctor_names_the_jobs_that_an_ended_remedy_has_left_paused(environm
     assert (finding.code, finding.severity) == ("REMEDY_JOBS_PAUSED", Severity.ATTENTION)
     assert "gold (job 11)" in finding.evidence
     verb = "undo" if way == "withdrawn" else "apply"
-    assert finding.next.startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
+    assert str(finding.next).startswith(f"surestart {verb} {DIGEST[:12]} -e local --root {environment.root}")
 
 
 def test_the_job_of_a_retired_query_is_meant_to_stay_paused(environment: Environment) -> None:

@@ -32,12 +32,12 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.half_way import CODE
 from surestart.journal.journal import FINISHED, RELEASED, WITHDRAWN, Journal, read_journals
+from surestart.journal.unfinished import CODE
 from surestart.remedies.apply.apply import ALREADY
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill
-from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
+from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.runs.runner import run_stage
 from tests.foundation.rows import TABLES
@@ -91,14 +91,14 @@ def make_hole(spark: Any, environment: Environment, stage: str, *tables: str) ->
     if below:
         for link in below:
             shutil.rmtree(link.checkpoint)
-        apply(spark, environment, replay(spark, environment, below[0].name, From()))
+        apply(spark, environment, replay(spark, environment, below[0].name, ReplayFrom()))
         for link in below:
             run_stage(spark, environment, link.stage)
 
 
 def backfill(stage: str) -> Planner:
     return lambda spark, environment: plan_backfill(
-        spark, environment, chain_of(environment), stage, (), Between(), request(run=True)
+        spark, environment, chain_of(environment), stage, (), ArrivalTime(), request(run=True)
     )
 
 
@@ -123,7 +123,7 @@ CASES = {
     },
     **{
         f"replay {stage}": Case(
-            lambda spark, environment, stage=stage: replay(spark, environment, stage, From(batch=1), run=True)
+            lambda spark, environment, stage=stage: replay(spark, environment, stage, ReplayFrom(batch=1), run=True)
         )
         for stage in STAGES
     },
@@ -154,12 +154,16 @@ CASES = {
     **{f"retire {stage}": Case(retire(stage, False), ends_exact=False, other=of_stage(stage)) for stage in STAGES},
     "retire merge-gold and its table": Case(retire("merge-gold", True), ends_exact=False),
     "lost checkpoint of raw-ingest": Case(
-        lambda spark, environment: replay(spark, environment, "raw-ingest", From(), run=True),
+        lambda spark, environment: replay(spark, environment, "raw-ingest", ReplayFrom(), run=True),
         lambda spark, environment: shutil.rmtree(environment.checkpoint("raw-ingest")),
     ),
     "positions of raw-ingest": Case(
         lambda spark, environment: replay(
-            spark, environment, "raw-ingest", From(positions={f"file:{landed(environment, 2)}": {"0": 4}}), run=True
+            spark,
+            environment,
+            "raw-ingest",
+            ReplayFrom(positions={f"file:{landed(environment, 2)}": {"0": 4}}),
+            run=True,
         )
     ),
     "keep what raw-ingest has lost": Case(
@@ -264,7 +268,7 @@ def assert_held(ground: Ground, plan: Plan, other: Plan, verb: str, holds: bool)
                 with pytest.raises(Refused) as refused:
                     run_stage(spark, environment, stage)
                 assert refused.value.code == CODE
-                assert f"surestart {verb} {plan.digest[:12]}" in refused.value.next
+                assert f"surestart {verb} {plan.digest[:12]}" in str(refused.value.next)
     assert bytes_of(environment) == before
 
 

@@ -19,9 +19,9 @@ from surestart.cli.main import build_parser
 from surestart.cli.plan import make_plan
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.half_way import CODE
 from surestart.journal.journal import FINISHED, WITHDRAWN, read_journals
-from surestart.remedies.plan.plan import Plan
+from surestart.journal.unfinished import CODE
+from surestart.remedies.basis.plan import Plan
 from surestart.runs.runner import run_stage
 from tests.gate.tree_bytes import bytes_of
 from tests.remedies.remedy import (
@@ -60,7 +60,7 @@ def assert_no_stage_starts(spark: Any, environment: Environment, plan: Plan, ver
         with pytest.raises(Refused) as refused:
             run_stage(spark, environment, stage)
         assert refused.value.code == CODE
-        assert f"surestart {verb} {plan.digest[:12]}" in refused.value.next
+        assert f"surestart {verb} {plan.digest[:12]}" in str(refused.value.next)
         assert bytes_of(environment) == before
 
 

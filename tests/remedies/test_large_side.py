@@ -13,7 +13,7 @@ from surestart.spark.large_side import large_side
 
 SOURCE = Path(surestart.__file__).parent
 # What Spark expects of these it knows from the size of the landed files themselves.
-NAMES_OF_FILES = ("remedies/source_reach.py:there",)
+NAMES_OF_FILES = ("remedies/find_loss.py:there",)
 
 
 def test_a_side_that_spark_takes_for_small_is_sorted_and_merged(spark: Any, capsys: Any) -> None:

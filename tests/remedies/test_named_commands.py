@@ -17,24 +17,25 @@ from surestart.facts.delta import read_delta_log
 from surestart.runs.runner import run_stage
 from surestart.verdict.ask_stages import ask_stage
 from surestart.verdict.explanations.explanation import REPLAY
+from surestart.words.codes.code import of_stage
 from surestart.words.finding import Verdict
-from surestart.words.next_commands import Commands
+from surestart.words.next_commands import Commands, commands_for
 from tests.remedies.remedy import SETTINGS, apply, assert_exact, chain_of, land_more, run_stages
 
 
-def parsed(command: str) -> Any:
-    words = shlex.split(command)
+def parsed(command: object) -> Any:
+    words = shlex.split(str(command))
     assert words[0] == "surestart"
     return build_parser(words[1]).parse_args(words[1:])
 
 
 @pytest.mark.parametrize("remedy", ["resume", "replay", "backfill", "reset"])
 def test_a_remedy_that_a_finding_names_is_one_that_can_be_planned(remedy: str) -> None:
-    check_options(parsed(Commands("raw-ingest", "local", "--root '/a folder'").plan(remedy)))
+    check_options(parsed(Commands("raw-ingest", "local", ("--root", "/a folder")).plan(remedy)))
 
 
 def test_the_remedy_of_an_explanation_says_where_to_begin() -> None:
-    args = parsed(REPLAY.format(stage="raw-ingest"))
+    args = parsed(of_stage(REPLAY, "raw-ingest"))
     check_options(args)
     assert args.from_output
 
@@ -80,13 +81,13 @@ def test_a_damage_is_refused_and_the_command_that_is_named_makes_the_tables_exac
     harm, name = DAMAGES[damage]
     harm(spark, stood)
     stage = chain_of(stood).link(name).stage
-    found = ask_stage(stood, stage, options=f"--root {stood.root}")
+    found = ask_stage(stood, stage, commands=commands_for(stage, stood, ("--root", stood.root)))
     assert found.verdict is Verdict.UNSAFE
     with pytest.raises(Refused) as refused:
         run_stage(spark, stood, stage)
-    assert found.findings[0].next == refused.value.next
+    assert str(found.findings[0].next) == str(refused.value.next)
 
-    args = parsed(refused.value.next)
+    args = parsed(str(refused.value.next))
     plan = make_plan(spark, stood, chain_of(stood), args, SETTINGS)
     if damage == "rewound":
         assert {effect.rows for effect in plan.effects if effect.action == "remove rows"} == {0}

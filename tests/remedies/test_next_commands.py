@@ -11,22 +11,23 @@ from typing import Any
 import pytest
 
 from surestart.cli.apply import confirming
-from surestart.cli.arguments import read_environment
+from surestart.cli.arguments import read_given_environment
 from surestart.cli.main import build_parser
 from surestart.cli.plan import check_options, wanted_of
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
 from surestart.history.describe_run import options_of
-from surestart.journal.half_way import half_way
-from surestart.journal.journal import BEGUN, Entry, Journal
+from surestart.journal.journal import BEGUN, Journal, JournalEntry
 from surestart.journal.next_command import named
+from surestart.journal.unfinished import unfinished_error
+from surestart.remedies.basis.plan import check_environment, environment_facts
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.write_journal import stopped
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.plan.journaling import stopped
-from surestart.remedies.plan.plan import check_environment, environment_facts
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.planning.foretell import check_loss
+from surestart.remedies.planning.estimate import check_loss
 from surestart.remedies.planning.request import Request
 from surestart.runs.find_owner import OWNER_PAUSED
+from surestart.typed import Place, surestart
 from surestart.words.next_commands import Commands
 from tests.remedies.move import running
 
@@ -38,8 +39,8 @@ PLACES: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-def parsed(command: str) -> Namespace:
-    words = shlex.split(command, comments=True)
+def parsed(command: object) -> Namespace:
+    words = shlex.split(str(command), comments=True)
     assert words[0] == "surestart"
     return build_parser(words[1]).parse_args(words[1:])
 
@@ -47,7 +48,7 @@ def parsed(command: str) -> Namespace:
 @pytest.mark.parametrize(("name", "settings"), PLACES)
 def test_an_environment_is_named_so_that_it_is_found_again(name: str, settings: dict[str, str]) -> None:
     environment = environment_from_settings(name, "sensor", settings, environ={})
-    assert read_environment(parsed(f"surestart status {named(environment)}"))[0] == environment
+    assert read_given_environment(parsed(surestart("status", place=named(environment))))[0] == environment
 
 
 @pytest.mark.parametrize(
@@ -81,8 +82,10 @@ def test_a_plan_is_made_again_with_what_it_was_made_with(environment: Environmen
 
 def said_by_remedies(environment: Environment) -> dict[str, SurestartError]:
     run = running(environment, journaled=False)
-    begun = Journal((Entry(run.digest, 0, BEGUN, remedy="reset", stage="raw-ingest", queries=("sensor-raw-ingest",)),))
-    request = Request(settings={}, options="--from-batch 2")
+    begun = Journal(
+        (JournalEntry(run.digest, 0, BEGUN, remedy="reset", stage="raw-ingest", queries=("sensor-raw-ingest",)),)
+    )
+    request = Request(settings={}, options=("--from-batch", "2"))
     elsewhere = replace(run.plan, environment={**environment_facts(environment), "root": "/data/x y"})
 
     def of_loss(loss: Loss, **given: Any) -> Any:
@@ -95,7 +98,7 @@ def said_by_remedies(environment: Environment) -> dict[str, SurestartError]:
         "another place": lambda: check_environment(elsewhere, environment),
     }
     found: dict[str, SurestartError] = {
-        "half-way": half_way(begun, "sensor-raw-ingest", environment, options_of(environment)),
+        "half-way": unfinished_error(begun, "sensor-raw-ingest", environment, options_of(environment)),
         "stopped": stopped(run, "a step", OSError("no space left"), "apply"),
     }
     for name, act in raising.items():
@@ -110,33 +113,33 @@ def said_by_remedies(environment: Environment) -> dict[str, SurestartError]:
 )
 def test_what_a_remedy_says_next_can_be_typed(environment: Environment, what: str) -> None:
     problem = said_by_remedies(environment)[what]
-    args = parsed(problem.next)
+    args = parsed(str(problem.next))
     assert args.root == ("/data/x y" if what == "another place" else environment.root)
     if what.startswith("lost") or what == "another number":
         assert args.from_batch == 2
-    for second in problem.next.split("or: ")[1:]:
+    for second in str(problem.next).split("or: ")[1:]:
         assert parsed(second).root == environment.root
 
 
 def test_what_was_not_confirmed_is_called_again_as_it_was(environment: Environment) -> None:
     plan = running(environment, journaled=False).plan
     with pytest.raises(SurestartError) as problem:
-        confirming("local/else", "surestart apply 'my plan.json' -e local")(plan)
-    args = parsed(problem.value.next)
+        confirming("local/else", surestart("apply", "my plan.json", place=Place("local")))(plan)
+    args = parsed(str(problem.value.next))
     assert (args.plan, args.confirm) == ("my plan.json", plan.target)
 
 
 def test_nobody_who_applies_a_remedy_is_told_to_start_the_stage() -> None:
     start, remedy = Commands("raw-ingest", "local"), Commands("raw-ingest", "local", of_a_remedy=True)
-    assert "surestart run raw-ingest" in start.accept(OWNER_PAUSED)
+    assert "surestart run raw-ingest" in str(start.accept(OWNER_PAUSED))
     assert parsed(remedy.accept(OWNER_PAUSED)).stage == "raw-ingest"
-    assert "surestart run" not in remedy.accept(OWNER_PAUSED)
+    assert "surestart run" not in str(remedy.accept(OWNER_PAUSED))
 
 
 def test_a_command_names_the_settings_of_the_pipeline_that_this_call_was_given() -> None:
     given = parsed("surestart run all --root /data/x --set source=kafka --topic 'a b'")
-    environment, _, settings = read_environment(given)
-    again = read_environment(parsed(f"surestart plan reset raw-ingest {named(environment)}"))
+    environment, _, settings = read_given_environment(given)
+    again = read_given_environment(parsed(surestart("plan", "reset", "raw-ingest", place=named(environment))))
     assert again[0] == environment
     assert again[2] == settings
     assert "source" not in environment_facts(environment).values(), "a plan keeps them as its settings"
@@ -144,4 +147,4 @@ def test_a_command_names_the_settings_of_the_pipeline_that_this_call_was_given()
 
 def test_the_usual_place_needs_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert named(environment_from_settings("local", "sensor", {}, environ={})) == "-e local"
+    assert named(environment_from_settings("local", "sensor", {}, environ={})) == Place("local")

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
+from surestart.remedies.apply.apply import apply_plan
+from surestart.remedies.apply.undo import undo_remedy
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import Plan
 from surestart.remedies.loss.still_given import read_giving, read_row_positions
-from surestart.remedies.plan.plan import Plan
 from surestart.remedies.planning.plan_beside import plan_reset_beside
-from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.planning.plan_replay import ReplayFrom
+from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_retire import plan_retire
+from surestart.runs.runner import run_stage
+from surestart.sinks.delta.append import DeltaAppend
+from surestart.sources.delta import DeltaSource
+from surestart.stage import Stage
 from tests.remedies.remedy import (
+    SETTINGS,
     apply,
     assert_exact,
     chain_of,
@@ -63,10 +74,10 @@ WAYS: dict[str, Make] = {
     "reset of raw": lambda spark, environment, **given: reset(spark, environment, "raw-ingest", **given),
     "reset of gold": lambda spark, environment, **given: reset(spark, environment, "merge-gold", **given),
     "replay of raw": lambda spark, environment, **given: replay(
-        spark, environment, "raw-ingest", From(batch=0), **given
+        spark, environment, "raw-ingest", ReplayFrom(batch=0), **given
     ),
     "replay of deserialize": lambda spark, environment, **given: replay(
-        spark, environment, "deserialize", From(batch=1), **given
+        spark, environment, "deserialize", ReplayFrom(batch=1), **given
     ),
     "reset beside": lambda spark, environment, **given: beside(spark, environment, "raw-ingest", **given),
 }
@@ -173,6 +184,38 @@ def test_rows_of_others_that_arrived_since_are_not_undone_in_silence(spark: Any,
     undo(spark, stood, plan)
     run_stages(spark, stood)
     assert_exact(stood)
+
+
+@pytest.mark.chaos
+def test_rows_of_others_in_a_table_without_positions_are_not_undone_in_silence(spark: Any, stood: Environment) -> None:
+    """What the stage itself has written since comes again, and is no loss."""
+    columns = "sensor_id STRING, temperature DOUBLE"
+    sink = DeltaAppend("readings_alone", columns)
+    stage = Stage("alone", DeltaSource("sensor_readings_deserialized"), without_positions, sink)
+    chain = read_chain(stood, (*build_stages(SETTINGS), stage))
+    table = stood.table("readings_alone").sql
+
+    def rows() -> Counter[Any]:
+        return Counter(tuple(row) for row in spark.sql(f"SELECT * FROM {table}").collect())
+
+    run_stage(spark, stood, stage)
+    before = rows()
+    plan = plan_reset(spark, stood, chain, "alone", request(accept_loss=sum(before.values())))
+    apply_plan(spark, stood, chain, plan, lambda plan: plan.target)
+    run_stage(spark, stood, stage)
+    spark.sql(f"INSERT INTO {table} VALUES ('old', 1.0), ('old', 2.0), ('old', 3.0)")
+
+    with pytest.raises(Refused, match=r"3 rows that arrived since would be lost for ever: .*WRITE at version") as said:
+        undo_remedy(spark, stood, chain, plan, lambda plan: plan.target)
+
+    assert said.value.code == "SourceLostRows"
+    assert sum(rows().values()) == sum(before.values()) + 3
+    undo_remedy(spark, stood, chain, plan, lambda plan: plan.target, accept_loss=3)
+    assert rows() == before
+
+
+def without_positions(rows: Any) -> Any:
+    return rows.select("sensor_id", "temperature")
 
 
 def test_a_retired_stage_s_rows_are_said_to_go_for_good(spark: Any, stood: Environment) -> None:

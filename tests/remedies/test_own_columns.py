@@ -11,8 +11,8 @@ import pytest
 from sensor_pipeline.records import READING_COLUMNS
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
-from surestart.remedies.plan.world import TableFacts, read_table_facts, refuse_unwritable, replaces_by_name
-from surestart.remedies.planning.plan_replay import From
+from surestart.remedies.basis.preconditions import TableFacts, read_table_facts, refuse_unwritable, replaces_by_name
+from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.remedies.planning.plan_retire import plan_retire
 from tests.remedies.remedy import (
     apply,
@@ -48,7 +48,7 @@ def test_a_table_that_numbers_its_rows_is_refused_by_the_plan(spark: Any, stood:
     numbered(spark, stood.table("sensor_gold"))
     for plan in (
         lambda: reset(spark, stood, "raw-ingest"),
-        lambda: replay(spark, stood, "merge-gold", From(batch=0)),
+        lambda: replay(spark, stood, "merge-gold", ReplayFrom(batch=0)),
         lambda: plan_retire(spark, stood, chain_of(stood), "merge-gold", True, request()),
     ):
         with pytest.raises(Refused, match="column row_id GENERATED") as refused:
@@ -75,7 +75,7 @@ def numbered(spark: Any, table: Table) -> None:
 def test_a_column_that_nobody_could_fill_is_refused_by_the_plan(spark: Any, stood: Environment) -> None:
     spark.sql(f"ALTER TABLE {stood.table('sensor_gold').sql} ADD COLUMN remark STRING").collect()
     with pytest.raises(Refused, match="remark") as refused:
-        replay(spark, stood, "merge-gold", From(batch=1))
+        replay(spark, stood, "merge-gold", ReplayFrom(batch=1))
     assert refused.value.code == "ColumnsOfOthers"
     assert reset(spark, stood, "merge-gold").steps
 

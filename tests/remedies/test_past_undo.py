@@ -13,14 +13,14 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, Table, environment_from_settings
 from surestart.errors import CannotTell, Refused
 from surestart.facts.checkpoint.manifest import Manifest
-from surestart.journal.journal import DONE, FINISHED, UNDOING, Entry, Journal, read_journals
+from surestart.journal.journal import DONE, FINISHED, UNDOING, Journal, JournalEntry, read_journals
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_order, undo_remedy
-from surestart.remedies.plan.chain import Chain, read_chain
-from surestart.remedies.plan.plan import Plan, Step
-from surestart.remedies.plan.running import Running
-from surestart.remedies.plan.world import LinkFacts, read_table_facts
-from surestart.remedies.planning.foretell import undo_until
+from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.plan import Plan, Step
+from surestart.remedies.basis.preconditions import LinkFacts, read_table_facts
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.planning.estimate import undo_until
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.steps.clear import find_output
 from surestart.remedies.steps.swap import swapped_at
@@ -78,8 +78,8 @@ def test_an_old_swap_is_known_by_the_journal(environment: Environment) -> None:
     write_commit(Path(output.table.path), 0, *create())
     assert swapped_at(run, step, output) is None
 
-    def journaled(**facts: Any) -> Running:
-        entries = (*run.journal.entries, Entry(run.digest, 1, DONE, step=step.id, facts=facts))
+    def journaled(**facts: Any) -> StepContext:
+        entries = (*run.journal.entries, JournalEntry(run.digest, 1, DONE, step=step.id, facts=facts))
         return replace(run, journal=Journal(entries))
 
     assert swapped_at(journaled(before=3, after=4), step, output) == 4

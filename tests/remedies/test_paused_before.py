@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, JOBS, RELEASED, UNDONE, UNPAUSE, Entry, Journal
+from surestart.journal.journal import (
+    BEGUN,
+    DONE,
+    FILLING,
+    FINISHED,
+    JOBS,
+    RELEASED,
+    UNDONE,
+    UNPAUSE,
+    Journal,
+    JournalEntry,
+)
 from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs
 from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs
 
@@ -23,7 +34,7 @@ def journal(*states: str, remedy: str = "reset", jobs: tuple[JobState, ...] = (T
     for number, state in enumerate(states):
         facts = StoppedJobs(jobs).as_dict() if state == JOBS else {}
         step = state if state in (JOBS, UNPAUSE) else ""
-        entries.append(Entry(A, number, DONE if step else state, step, remedy=remedy, facts=facts))
+        entries.append(JournalEntry(A, number, DONE if step else state, step, remedy=remedy, facts=facts))
     return Journal(tuple(entries))
 
 
@@ -70,5 +81,5 @@ def test_a_job_that_came_since_is_added_to_what_the_journal_knows() -> None:
 @pytest.mark.parametrize("states", [(FILLING, BEGUN, JOBS, FILLING), (BEGUN, JOBS, RELEASED)])
 def test_jobs_are_left_paused_where_the_stages_may_start_and_nobody_has_set_them_back(states: tuple[str, ...]) -> None:
     assert journal(*states).leaves_jobs_paused
-    done = (*journal(*states).entries, Entry(A, 9, UNDONE, UNPAUSE))
+    done = (*journal(*states).entries, JournalEntry(A, 9, UNDONE, UNPAUSE))
     assert not Journal(done).leaves_jobs_paused

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import UsageError
-from surestart.remedies.plan.plan import MOST_TEXT, read_plan
+from surestart.remedies.basis.plan import MOST_TEXT, read_plan
 
 
 def test_a_file_without_end_is_no_plan(tmp_path: Path) -> None:

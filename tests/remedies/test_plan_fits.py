@@ -12,9 +12,9 @@ from surestart.errors import Refused
 from surestart.journal.journal import read_journals
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.check_plan import check_names, check_touched
-from surestart.remedies.plan.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.check_plan import check_names, check_touched
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
 from tests.remedies.journal_by_hand import write_journal
 from tests.remedies.remedy import chain_of
 
@@ -63,7 +63,7 @@ def test_what_is_not_the_pipelines_is_refused_before_anything_is_begun(environme
         # No session: it is refused before one is asked.
         apply_plan(None, environment, chain_of(environment), plan, lambda plan: plan.target)  # type: ignore[arg-type]
     assert refused.value.code == "PlanDoesNotFit"
-    assert f"--root {environment.root}" in refused.value.next
+    assert f"--root {environment.root}" in str(refused.value.next)
     assert read_journals(environment) == ()
 
 
@@ -74,4 +74,4 @@ def test_an_undo_without_the_stages_code_is_refused_too(environment: Environment
     fewer = read_chain(environment, [link.stage for link in chain if link.name != "merge-gold"])
     with pytest.raises(Refused, match="not of this pipeline") as refused:
         undo_remedy(None, environment, fewer, plan, lambda plan: plan.target)  # type: ignore[arg-type]
-    assert "surestart plan" not in refused.value.next
+    assert "surestart plan" not in str(refused.value.next)

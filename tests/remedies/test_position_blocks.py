@@ -9,7 +9,7 @@ import pytest
 
 from surestart.remedies.count import position_gaps
 from surestart.remedies.count.counts import Gap
-from surestart.remedies.count.position_blocks import Limit, Sides, compare, read_places
+from surestart.remedies.count.position_blocks import ComparedRows, PartitionLimit, compare_positions, read_places
 from surestart.remedies.count.position_gaps import gaps_of_positions, read_gaps, runs_or_extents
 
 PLACES = [("a", 0), ("a", 1), ("b", 0)]
@@ -30,7 +30,9 @@ def test_masks_count_as_sets_do(spark: Any) -> None:
     def frame(rows: Any) -> Any:
         return spark.createDataFrame(sorted(rows), SCHEMA)
 
-    blocks = compare(spark, Sides((frame(good), frame(bad)), frame(given), frame(reached), all_reached=False)).cache()
+    blocks = compare_positions(
+        spark, ComparedRows((frame(good), frame(bad)), frame(given), frame(reached), all_reached=False)
+    ).cache()
     found = read_places(blocks)
     gaps, complete = read_gaps(spark, blocks, "stage", PLACES)
     blocks.unpersist()
@@ -70,15 +72,17 @@ def test_limits_cut_inside_a_block(spark: Any) -> None:
     """Kafka: told to start at 70, oldest record 75, committed up to 191; the table has 60 to 79 and 195."""
     given = spark.createDataFrame([("t", 0, offset) for offset in range(75, 256)], SCHEMA)
     table = spark.createDataFrame([("t", 0, offset) for offset in [*range(60, 80), 195]] + [("old", 0, 3)], SCHEMA)
-    limit = Limit("t", 0, begin=70, first=75, reached=191)
+    limit = PartitionLimit("t", 0, begin=70, first=75, reached=191)
 
-    found = read_places(compare(spark, Sides((table,), given, limits=(limit,))))
+    found = read_places(compare_positions(spark, ComparedRows((table,), given, limits=(limit,))))
 
     counts = found.totals
     assert (counts.lost, counts.pending) == (191 - 80, 256 - 191 - 1)
     assert (counts.gone, counts.from_nowhere) == (15 + 1, 0)
 
-    beyond = read_places(compare(spark, Sides((table,), given.where("offset < 195"), limits=(limit,)))).totals
+    beyond = read_places(
+        compare_positions(spark, ComparedRows((table,), given.where("offset < 195"), limits=(limit,)))
+    ).totals
     assert beyond.from_nowhere == 1
 
 

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from surestart.remedies.plan.plan import Plan, parse_plan
+from surestart.remedies.basis.plan import Plan, parse_plan
 from tests.remedies.protocol_actors import ACTS, BEGINNINGS, SEEN, STOPS, Actors, act_as_known, act_at_random
 from tests.remedies.protocol_remedy import RESET
 from tests.remedies.protocol_world import RAW, Rules, Violation

@@ -18,7 +18,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.journal import Journal, read_journals
 from surestart.remedies.apply.prune import apply_prune, plan_prune, retired_root
-from surestart.remedies.plan.move_aside import move_verified, retired_folder
+from surestart.remedies.basis.move_aside import move_verified, retired_folder
 from tests.remedies.journal_by_hand import write_journal
 
 DAY = 86_400

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import main
-from surestart.cli.plan import next_command
+from surestart.cli.plan import command_to_apply
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
-from surestart.journal.journal import BEGUN, DONE, UNDOING, Entry, Journal
-from surestart.remedies.plan.chain import Chain, anew_command, read_chain
-from surestart.remedies.plan.check_plan import check_names, check_touched
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.plan.running import Running
+from surestart.journal.journal import BEGUN, DONE, UNDOING, Journal, JournalEntry
+from surestart.remedies.basis.chain import Chain, anew_command, read_chain
+from surestart.remedies.basis.check_plan import check_names, check_touched
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.request import Request
@@ -157,7 +157,7 @@ def test_an_older_entry_that_is_gone_is_refused_with_the_oldest_one(tmp_path: Pa
 
     with pytest.raises(Refused) as raised:
         plan_of(tmp_path, "", offsets, 1)
-    assert "--from-batch 3" in raised.value.next
+    assert "--from-batch 3" in str(raised.value.next)
 
 
 def test_its_checkpoint_is_put_beside_its_place_and_comes_back_byte_for_byte(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_its_checkpoint_is_put_beside_its_place_and_comes_back_byte_for_byte(tmp
     plan = plan_restart(None, environment, chain, "orders", 3, Request({}))  # type: ignore[arg-type]
     checkpoint = tmp_path / "chk" / "orders"
     before, step = read_manifest(checkpoint), plan.steps[0]
-    first = Entry(plan.digest, 0, BEGUN, remedy="restart", stage="orders", queries=plan.queries)
+    first = JournalEntry(plan.digest, 0, BEGUN, remedy="restart", stage="orders", queries=plan.queries)
     write_entries(environment, [first])
-    run = Running(None, environment, chain, plan, Journal((first,)), print)  # type: ignore[arg-type]
+    run = StepContext(None, environment, chain, plan, Journal((first,)), print)  # type: ignore[arg-type]
 
     assert plan.queries == ("orders",)
     check_names(plan, chain, environment)
@@ -179,9 +179,9 @@ def test_its_checkpoint_is_put_beside_its_place_and_comes_back_byte_for_byte(tmp
 
     # What the new stream has made since is kept as well.
     write_checkpoint(checkpoint, planned=0, committed=0, query_id="0" * 8)
-    entries = [first, Entry(plan.digest, 1, DONE, step=step.id), Entry(plan.digest, 2, UNDOING)]
+    entries = [first, JournalEntry(plan.digest, 1, DONE, step=step.id), JournalEntry(plan.digest, 2, UNDOING)]
     write_entries(environment, entries)
-    retire.undo_step(Running(None, environment, chain, plan, Journal(tuple(entries)), print), step)  # type: ignore[arg-type]
+    retire.undo_step(StepContext(None, environment, chain, plan, Journal(tuple(entries)), print), step)  # type: ignore[arg-type]
     assert read_manifest(checkpoint) == before
     assert (tmp_path / "chk" / "_retired" / "orders" / f"{plan.digest[:16]}-undone").is_dir()
 
@@ -233,7 +233,7 @@ def test_what_a_declared_stream_is_told_next_is_not_refused(tmp_path: Path, caps
     )
     args = argparse.Namespace(root="", set=[], pipeline="", streams="", output="")
 
-    assert anew_command(environment, chain.link("orders")).startswith("surestart plan restart orders ")
-    assert next_command(nothing_to_do, args, environment).startswith("surestart doctor orders ")
+    assert str(anew_command(environment, chain.link("orders"))).startswith("surestart plan restart orders ")
+    assert str(command_to_apply(nothing_to_do, args, environment)).startswith("surestart doctor orders ")
     assert main(["doctor", "nope", *place]) == 2
     assert "Next: surestart doctor\n" in capsys.readouterr().err

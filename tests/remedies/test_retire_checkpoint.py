@@ -14,7 +14,7 @@ import pytest
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
-from surestart.remedies.plan.move_aside import move_verified, retired_folder
+from surestart.remedies.basis.move_aside import move_verified, retired_folder
 from surestart.remedies.steps.retire import check_retired
 from tests.remedies.move import away, back, back_half_way, dies_at, retire_step, running
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
+from surestart.errors import Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.runs.judge_start import judge_stage, read_history_or_tell
 from surestart.words.finding import Verdict
 from surestart.words.next_commands import Commands
@@ -18,6 +21,7 @@ from tests.remedies.remedy import (
     assert_exact,
     contents,
     land_more,
+    replay,
     rewind,
     run_stages,
     undo,
@@ -91,5 +95,25 @@ def test_a_stage_below_goes_back_with_it_and_passes_over_the_restore(spark: Any,
     undo(spark, stood, plan)
     assert contents(spark, stood) == before
     assert_safe(spark, stood)
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("stage", ["merge-gold", "deserialize"])
+def test_a_stage_below_that_would_keep_rows_of_what_is_taken_back_is_refused(
+    spark: Any, stood: Environment, stage: str
+) -> None:
+    """Its checkpoint was lost, and a replay has kept what its output holds; what is named instead goes by position."""
+    shutil.rmtree(stood.checkpoint(stage))
+    for replayed in (False, True):
+        if replayed:
+            apply(spark, stood, replay(spark, stood, stage, ReplayFrom(output=True)))
+            run_stages(spark, stood)
+        with pytest.raises(Refused) as said:
+            rewind(spark, stood, "raw-ingest", 0)
+        assert said.value.code == "ReaderCannotGoBack"
+        assert "plan replay raw-ingest --from-batch 1" in str(said.value.next)
+    apply(spark, stood, replay(spark, stood, "raw-ingest", ReplayFrom(batch=1)))
     run_stages(spark, stood)
     assert_exact(stood)

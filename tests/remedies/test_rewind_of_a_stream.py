@@ -21,7 +21,7 @@ from surestart.streams.as_pipeline import StreamEnvironment, environment_of_stre
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
 from surestart.words.finding import Verdict
-from surestart.words.next_commands import Commands
+from surestart.words.next_commands import commands_for
 from tests.checkpoint.rewind_lab import DEDUP, Lab, Place, query_id_of, rows_of
 
 PROVIDER = "changelog"
@@ -50,7 +50,7 @@ def declared(lab: Lab, place: Place, tmp_path: Path) -> tuple[StreamEnvironment,
 
 
 def verdict(spark: Any, environment: StreamEnvironment, stage: Any) -> Verdict:
-    commands = Commands(stage.name, environment.name)
+    commands = commands_for(stage, environment)
     runs = read_history_or_tell(environment, spark, commands)
     return judge_stage(environment, stage, runs, commands, session=spark).verdict
 
@@ -64,12 +64,12 @@ def test_a_declared_stream_goes_back_goes_on_and_is_undone(
         environment, stage = declared(lab, place, tmp_path)
         before, rows, former = read_manifest(place.checkpoint), rows_of(DEDUP, place), query_id_of(place)
 
-        plan = plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids", to_batch=6))
+        plan = plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids", to_batch=4))
         print("\n".join([*plan.statements, *(step.what for step in plan.steps)]))
         assert plan.queries == ("ids",)
         apply_to_stages(spark, environment, [stage], plan, confirm=plan.target)
         assert query_id_of(place) != former
-        assert read_checkpoint(str(place.checkpoint)).latest_planned == 6
+        assert read_checkpoint(str(place.checkpoint)).latest_planned == 4
         assert verdict(spark, environment, stage) is Verdict.SAFE
         lab.run(DEDUP, place)
         assert rows_of(DEDUP, place) == DEDUP.expected
@@ -92,11 +92,11 @@ def test_state_that_is_damaged_at_the_newest_batch_goes_back_to_the_newest_that_
         environment, stage = declared(lab, place, tmp_path)
         with pytest.raises(Refused, match="is not told to which batch"):
             plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids"))
-        for path in place.checkpoint.glob("state/0/0/1[12].*"):
+        for path in place.checkpoint.glob("state/0/0/[78].*"):
             path.unlink()
         assert verdict(spark, environment, stage) is Verdict.UNSAFE
         plan = plan_of_stages(spark, environment, [stage], Wanted("rewind", "ids"))
         apply_to_stages(spark, environment, [stage], plan, confirm=plan.target)
-        assert read_checkpoint(str(place.checkpoint)).latest_planned == 9
+        assert read_checkpoint(str(place.checkpoint)).latest_planned == 5
         lab.run(DEDUP, place)
         assert rows_of(DEDUP, place) == DEDUP.expected

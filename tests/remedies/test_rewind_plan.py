@@ -13,14 +13,14 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.delta.commit import CommitMark
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.plan import Plan, Step
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.plan import Plan, Step
+from surestart.remedies.planning import kept_rows, rewind_back
 from surestart.remedies.planning import plan_rewind as planning
-from surestart.remedies.planning import rewind_back
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rewind_choice import To
+from surestart.remedies.planning.rewind_choice import RewindTo
 from tests.deltalog.handmade import add, create, info, txn, write_commit
 from tests.remedies.test_rewind_step import NOW, OLD, fill
 
@@ -69,7 +69,7 @@ def planned(environment: Environment, batch: int | None = None, *, time: int | N
     chain = read_chain(environment, build_stages({}))
     request = Request(settings={}, run=False)
     spark: Any = None
-    return plan_rewind(spark, environment, chain, stage or "raw-ingest", To(batch, time), request)
+    return plan_rewind(spark, environment, chain, stage or "raw-ingest", RewindTo(batch, time), request)
 
 
 def step(plan: Plan, name: str) -> Step:
@@ -140,7 +140,7 @@ def test_another_batch_is_refused_with_those_that_are_possible(stood: Environmen
     assert error.code == "BatchNotPossible"
     assert why in error.what
     assert "batches 0 to 2 are possible" in error.what
-    assert "plan rewind raw-ingest --to-batch 2" in error.next
+    assert "plan rewind raw-ingest --to-batch 2" in str(error.next)
 
 
 def test_what_is_not_kept_is_named_as_the_bound(stood: Environment) -> None:
@@ -173,9 +173,28 @@ def test_other_writers_deleted_files_and_files_that_do_not_come_again_are_refuse
     write_commit(raw, 5, info("WRITE", timestamp=NOW), add("theirs.parquet"))
     error = refused(stood, 2)
     assert error.code == "OthersHaveWritten"
-    assert "plan replay raw-ingest --from-batch 3" in error.next
+    assert "plan replay raw-ingest --from-batch 3" in str(error.next)
 
 
 def test_without_a_batch_nothing_is_guessed(stood: Environment) -> None:
     error = refused(stood, None)
     assert "is not told to which batch to go back; batches 0 to 2 are possible" in error.what
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_rows_that_nobody_would_take_away_are_refused(
+    stood: Environment, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """merge-gold has no checkpoint any more, and its table has rows: its own, or of somebody who loaded them before."""
+    monkeypatch.setattr(kept_rows, "_rows_that_go", lambda *given: 3)
+    gold = Path(stood.table("sensor_gold").path)
+    write_commit(gold, 0, *create())
+    note = CommitMark("sensor-merge-gold", OLD, 0, "merge-gold").as_json() if ours else ""
+    write_commit(gold, 1, info("MERGE", userMetadata=note, timestamp=NOW), add("0.parquet", 4))
+    if not ours:
+        assert planned(stood, 2).steps
+        return
+    error = refused(stood, 2)
+    assert error.code == "ReaderCannotGoBack"
+    assert "would keep 3 rows of sensor_gold that are of what is taken back" in error.what
+    assert "plan replay raw-ingest --from-batch 3" in str(error.next)

@@ -17,13 +17,13 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.facts.delta.commit import CommitMark
 from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
-from surestart.journal.journal import BEGUN, DONE, Entry, Journal
-from surestart.journal.passing import Passing
-from surestart.remedies.plan.chain import read_chain
-from surestart.remedies.plan.cut_checkpoint import SCRATCH
-from surestart.remedies.plan.move_aside import retired_folder
-from surestart.remedies.plan.plan import Plan, Step, environment_facts
-from surestart.remedies.plan.running import Running
+from surestart.journal.journal import BEGUN, DONE, Journal, JournalEntry
+from surestart.journal.pass_over_note import PassOverNote
+from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.cut_checkpoint import SCRATCH
+from surestart.remedies.basis.move_aside import retired_folder
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps import rewind
 from tests.deltalog.handmade import add, create, info, remove, txn, write_commit
 from tests.remedies.move import dies_at, write_entries
@@ -75,13 +75,13 @@ def step(before: Manifest) -> Step:
     return Step(f"rewind:{STAGE}", "rewind", "put another in its place", STAGE, arguments)
 
 
-def running(environment: Environment, *, journaled: bool = False) -> Running:
+def running(environment: Environment, *, journaled: bool = False) -> StepContext:
     plan = Plan("rewind", STAGE, "in-place", environment_facts(environment), 1, (STAGE,), {}, ())
-    first = Entry(plan.digest, 0, BEGUN, remedy="rewind", stage=STAGE, queries=(QUERY,))
-    entries = [first] + [Entry(plan.digest, 1, DONE, step=f"rewind:{STAGE}")] * journaled
+    first = JournalEntry(plan.digest, 0, BEGUN, remedy="rewind", stage=STAGE, queries=(QUERY,))
+    entries = [first] + [JournalEntry(plan.digest, 1, DONE, step=f"rewind:{STAGE}")] * journaled
     write_entries(environment, entries)
     chain = read_chain(environment, build_stages({}))
-    return Running(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
+    return StepContext(None, environment, chain, plan, Journal(tuple(entries)), print)  # type: ignore[arg-type]
 
 
 def there(environment: Environment) -> tuple[Path, Path]:
@@ -193,6 +193,6 @@ def test_what_was_written_since_the_plan_is_refused(stood: tuple[Environment, Ma
 
 
 def test_what_a_stream_passes_over_it_passes_over_under_its_new_id() -> None:
-    one = Passing("d", "clear:sensor_raw", OLD)
-    journal = Journal((Entry("d", 0, BEGUN),), (one, Passing("d", "clear:sensor_raw", "another")))
-    assert list(rewind.inherited([journal], OLD, NEW)) == [Passing("d", "clear:sensor_raw", NEW)]
+    one = PassOverNote("d", "clear:sensor_raw", OLD)
+    journal = Journal((JournalEntry("d", 0, BEGUN),), (one, PassOverNote("d", "clear:sensor_raw", "another")))
+    assert list(rewind.inherited([journal], OLD, NEW)) == [PassOverNote("d", "clear:sensor_raw", NEW)]

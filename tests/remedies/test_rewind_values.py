@@ -13,10 +13,10 @@ from surestart.errors import CannotTell, Refused
 from surestart.facts.delta.commit import Commit, CommitMark, FileChanges, build_commit
 from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
 from surestart.facts.evidence.sink_evidence import without_undone
-from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.journal.rewound import former_ids
+from surestart.journal.former_ids import former_ids
+from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.taken_back import read_taken_back
-from surestart.remedies.plan.chain import read_chain
+from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.planning.rewind_table import refuse_other_writers, version_of_batch
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -113,7 +113,7 @@ def test_a_table_that_somebody_else_has_changed_since_does_not_go_back(case: str
         refuse_other_writers(ENVIRONMENT, LINK, TABLE, (*LOG, STRANGE[case]), (ONE,), 3, has_positions=True)
     assert said.value.code == "OthersHaveWritten"
     assert "version 6" in said.value.what
-    assert "plan replay raw-ingest --from-batch 3" in said.value.next
+    assert "plan replay raw-ingest --from-batch 3" in str(said.value.next)
 
 
 @pytest.mark.parametrize("case", OURS)
@@ -134,7 +134,7 @@ def journal(*states: str, facts: dict[str, Any] | None = None) -> Journal:
             step, said = STEP, facts or {"restored": 2, "version": 6}
         if state == UNDONE:
             step, said = STEP, {"restored": 4, "version": 10}
-        entries.append(Entry(DIGEST, number, state, step, remedy="rewind", facts=said))
+        entries.append(JournalEntry(DIGEST, number, state, step, remedy="rewind", facts=said))
     return Journal(tuple(entries))
 
 
@@ -156,7 +156,10 @@ def test_the_ids_of_a_query_are_followed_back_through_its_rewinds() -> None:
     def rewind(number: int, former: str, query_id: str) -> Journal:
         facts = {"query_id": query_id, "former": former}
         return Journal(
-            (Entry(f"{number}" * 64, 0, BEGUN), Entry(f"{number}" * 64, 1, DONE, "rewind:raw-ingest", facts=facts))
+            (
+                JournalEntry(f"{number}" * 64, 0, BEGUN),
+                JournalEntry(f"{number}" * 64, 1, DONE, "rewind:raw-ingest", facts=facts),
+            )
         )
 
     journals = [rewind(1, "a", "b"), rewind(2, "b", "c")]

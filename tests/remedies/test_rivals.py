@@ -13,13 +13,22 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.delta.remedy_note import note_of
 from surestart.journal import commit_once
-from surestart.journal.half_way import CODE
-from surestart.journal.journal import BEGUN, DONE, FINISHED, WITHDRAWN, Entry, Journal, append_entry, read_journals
+from surestart.journal.journal import (
+    BEGUN,
+    DONE,
+    FINISHED,
+    WITHDRAWN,
+    Journal,
+    JournalEntry,
+    append_entry,
+    read_journals,
+)
+from surestart.journal.unfinished import CODE
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.plan.chain import Chain, Link, read_chain
-from surestart.remedies.plan.plan import Plan, Step, environment_facts
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.chain import Chain, Link, read_chain
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps import backfill, swap
 from surestart.remedies.steps import run as run_step
 from surestart.runs.start_gate import open_gate
@@ -58,7 +67,7 @@ def plan_of(environment: Environment, remedy: str, at: int) -> Plan:
 
 def enter(spark: Any, environment: Environment, plan: Plan, *states: str) -> None:
     for number, state in enumerate(states):
-        entry = Entry(plan.digest, number, state, remedy=plan.remedy, stage=STAGE, queries=plan.queries, at=1)
+        entry = JournalEntry(plan.digest, number, state, remedy=plan.remedy, stage=STAGE, queries=plan.queries, at=1)
         append_entry(spark, environment, entry, plan.as_json())
 
 
@@ -99,7 +108,7 @@ def test_a_remedy_that_came_and_went_before_a_backfill_began_is_seen(spark: Any,
         apply_plan(spark, environment, chain, plan, chain.confirm)
 
     assert states_of(environment) == [WITHDRAWN]
-    run = Running(spark, environment, chain, plan, Journal((Entry(plan.digest, 0, BEGUN),)), print)
+    run = StepContext(spark, environment, chain, plan, Journal((JournalEntry(plan.digest, 0, BEGUN),)), print)
     with pytest.raises(Refused, match="the plan is stale"):
         backfill.apply_step(run, plan.steps[0])
 
@@ -120,8 +129,8 @@ def test_an_undo_that_meets_another_remedy_leaves_the_journal_as_it_was(spark: A
 def test_a_stage_that_runs_already_reads_its_input_itself(spark: Any, environment: Environment) -> None:
     stage = build_stages({})[0]
     plan, said = plan_of(environment, "backfill", 1), list[str]()
-    journal = Journal((Entry(plan.digest, 0, BEGUN),))
-    run = Running(spark, environment, read_chain(environment, [stage]), plan, journal, said.append)
+    journal = Journal((JournalEntry(plan.digest, 0, BEGUN),))
+    run = StepContext(spark, environment, read_chain(environment, [stage]), plan, journal, said.append)
     owner = open_gate(spark, environment, stage)
     try:
         facts = run_step.apply_step(run, Step(f"run:{STAGE}", "run", "run it", STAGE))
@@ -146,13 +155,13 @@ def test_a_swap_is_taken_back_however_many_commits_came_since(
     for version in range(2, 9):
         write_commit(Path(table.path), version, info("OPTIMIZE"))
     facts = {"check": {"live": {table.name: 0}}, step.id: {"before": 0, "after": 1}}
-    entries = [Entry(plan.digest, 0, BEGUN)] + [
-        Entry(plan.digest, number, DONE, step=name, facts=facts[name]) for number, name in enumerate(facts, 1)
+    entries = [JournalEntry(plan.digest, 0, BEGUN)] + [
+        JournalEntry(plan.digest, number, DONE, step=name, facts=facts[name]) for number, name in enumerate(facts, 1)
     ]
     for entry in entries:
         append_entry(spark, environment, entry)
     chain = read_chain(environment, build_stages({}))
 
-    swap.undo_step(Running(spark, environment, chain, plan, Journal(tuple(entries)), print), step)
+    swap.undo_step(StepContext(spark, environment, chain, plan, Journal(tuple(entries)), print), step)
 
     assert spark.read.format("delta").load(table.path).count() == 3

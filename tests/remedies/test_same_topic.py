@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from surestart.facts.kafka.evidence import KafkaEvidence, PartitionEvidence
-from surestart.remedies.plan.same_topic import describe_other_topic
+from surestart.remedies.basis.same_topic import describe_other_topic
 
 
 def evidence(topic_id: str = "now", *ends: int) -> KafkaEvidence:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surestart.journal.journal import Entry, Journal
+from surestart.journal.journal import Journal, JournalEntry
 from surestart.journal.states import DONE, FIRST, STATES, UNDONE, check_move
 
 PAGE = (Path(__file__).parents[2] / "docs" / "remedies.md").read_text(encoding="utf-8")
@@ -29,7 +29,9 @@ def test_the_documents_show_the_table() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_the_journal_reads_it(state: str) -> None:
-    journal = Journal((Entry("d" * 64, 0, state, remedy="reset"), Entry("d" * 64, 1, DONE, step="clear:raw")))
+    journal = Journal(
+        (JournalEntry("d" * 64, 0, state, remedy="reset"), JournalEntry("d" * 64, 1, DONE, step="clear:raw"))
+    )
 
     assert (journal.state, journal.verb) == (state, STATES[state].verb)
     assert (journal.is_open, journal.is_unfinished) == (STATES[state].stops_stages, STATES[state].alone)

@@ -8,7 +8,7 @@ import pkgutil
 import surestart.remedies.steps as steps
 from surestart.journal.step_kinds import STEP_KINDS
 from surestart.remedies.apply.undo import undo_order
-from surestart.remedies.plan.plan import Step
+from surestart.remedies.basis.plan import Step
 from tests.report.plans import make_plan
 
 MODULES = {module.name for module in pkgutil.iter_modules(steps.__path__)}

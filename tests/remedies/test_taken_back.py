@@ -15,11 +15,12 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.facts.delta.remedy_note import note_of
-from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Entry, Journal
-from surestart.journal.passing import Passing
-from surestart.journal.reading import next_reading
-from surestart.journal.start import Start, find_start
-from surestart.journal.taken_back import PassedOver, Stand, TakenBack, find_passed_over, find_unnoted, read_stand
+from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
+from surestart.journal.next_reading import next_reading
+from surestart.journal.pass_over_note import PassOverNote
+from surestart.journal.stage_start import StageStart, find_start
+from surestart.journal.taken_back import InputStand as Stand
+from surestart.journal.taken_back import PassedOver, TakenBack, find_passed_over, find_unnoted, read_stand
 from tests.deltalog.handmade import add, create, info, remove, write_commit
 
 STAGE, RAW = "deserialize", "sensor_raw"
@@ -29,10 +30,10 @@ QUERY = "00000000-0000-0000-0000-000000000001"
 
 def journal(digest: str, *states: str, at: int = 0, facts: dict[str, object] | None = None) -> Journal:
     """DONE said how the stage begins; UNDONE put raw back."""
-    told = {DONE: {"starts": {STAGE: Start(digest, STAGE).as_dict()}}, UNDONE: facts or {}}
+    told = {DONE: {"starts": {STAGE: StageStart(digest, STAGE).as_dict()}}, UNDONE: facts or {}}
     steps = {DONE: "start", UNDONE: f"clear:{RAW}"}
     entries = [
-        Entry(digest, number, state, steps.get(state, ""), at=at + number, facts=told.get(state, {}))
+        JournalEntry(digest, number, state, steps.get(state, ""), at=at + number, facts=told.get(state, {}))
         for number, state in enumerate(states)
     ]
     return Journal(tuple(entries))
@@ -44,26 +45,29 @@ STANDS, TAKEN_BACK = (BEGUN, DONE, FINISHED), (BEGUN, DONE, FINISHED, UNDOING, U
 def test_the_journals_order_decides_and_no_clock() -> None:
     """The first remedy was applied from a machine whose clock was ten minutes fast."""
     both = journal(FIRST, *STANDS, at=600_000), journal(SECOND, *STANDS, at=0)
-    assert find_start(both, STAGE) == Start(SECOND, STAGE)
+    assert find_start(both, STAGE) == StageStart(SECOND, STAGE)
 
 
 @pytest.mark.parametrize("states", [TAKEN_BACK, TAKEN_BACK[:4], TAKEN_BACK[:5]])
 def test_a_remedy_that_is_undone_or_being_undone_has_no_say(states: tuple[str, ...]) -> None:
     undone = journal(SECOND, *states)
-    assert find_start([journal(FIRST, *STANDS), undone], STAGE) == Start(FIRST, STAGE)
+    assert find_start([journal(FIRST, *STANDS), undone], STAGE) == StageStart(FIRST, STAGE)
     assert find_start([undone], STAGE) is None
 
 
 def test_a_remedy_whose_undo_was_given_up_stands() -> None:
     given_up = journal(SECOND, *STANDS, UNDOING, FINISHED)
-    assert find_start([journal(FIRST, *STANDS), given_up], STAGE) == Start(SECOND, STAGE)
+    assert find_start([journal(FIRST, *STANDS), given_up], STAGE) == StageStart(SECOND, STAGE)
 
 
 def test_what_a_former_version_wrote_into_the_start_is_no_hindrance() -> None:
     former = journal(FIRST, *STANDS)
-    body = {**Start(FIRST, STAGE, version=7).as_dict(), "windows": [{"until": 3, "column": "", "first": 0, "last": -1}]}
+    body = {
+        **StageStart(FIRST, STAGE, version=7).as_dict(),
+        "windows": [{"until": 3, "column": "", "first": 0, "last": -1}],
+    }
     entries = [replace(one, facts={"starts": {STAGE: body}}) if one.state == DONE else one for one in former.entries]
-    assert find_start([Journal(tuple(entries))], STAGE) == Start(FIRST, STAGE, version=7)
+    assert find_start([Journal(tuple(entries))], STAGE) == StageStart(FIRST, STAGE, version=7)
 
 
 UNDONE_RESET = journal(FIRST, *TAKEN_BACK, facts={"restored": 1, "version": 5})
@@ -148,7 +152,7 @@ def test_a_stream_that_has_read_some_of_it_is_refused(environment: Environment, 
     assert refused.value.code == "ReadWhatWasUndone"
 
 
-NOTED = replace(UNDONE_RESET, passed=(Passing(FIRST, f"clear:{RAW}", "Q"),))
+NOTED = replace(UNDONE_RESET, passed=(PassOverNote(FIRST, f"clear:{RAW}", "Q"),))
 
 
 @pytest.mark.parametrize("stand", [Stand(2, 4, ("Q",)), Stand(4, 5, ("Q", "begin")), Stand(4, 7, ("R", "Q"))])
@@ -236,7 +240,7 @@ def test_a_position_that_cannot_be_read_is_nobodys(tmp_path: Path) -> None:
 def test_the_doctor_passes_over_what_the_start_does(environment: Environment, reached: int, has_read: bool) -> None:
     """At version 4 the stage is among it, and its start is refused, unless it is noted that it passes over it."""
     write_batches(Path(environment.checkpoint(STAGE)), (2, -1, False), (reached, -1, False), committed=2)
-    noted = replace(UNDONE_RESET, passed=(Passing(FIRST, f"clear:{RAW}", QUERY),))
+    noted = replace(UNDONE_RESET, passed=(PassOverNote(FIRST, f"clear:{RAW}", QUERY),))
     for journal, wanted in ((UNDONE_RESET, has_read), (noted, False)):
         reading = next_reading(environment, build_stages({})[1], [journal])
         assert reading is not None

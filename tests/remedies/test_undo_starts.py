@@ -9,11 +9,11 @@ import pytest
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.journal import BEGUN, DONE, FINISHED, Entry, Journal
+from surestart.journal.journal import BEGUN, DONE, FINISHED, Journal, JournalEntry
 from surestart.remedies.apply.undo_starts import refuse_unstartable
-from surestart.remedies.plan.move_aside import retired_folder
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.move_aside import retired_folder
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
 from tests.deltalog.handmade import add, create, info, remove, write_commit
 from tests.remedies.move import running
 from tests.remedies.test_taken_back import write_batches
@@ -22,7 +22,7 @@ RETIRE = Step("retire:deserialize", "retire", "", "deserialize")
 CLEAR = Step("clear:sensor_raw", "clear", "", "raw-ingest", {"table": "sensor_raw", "version": 2})
 
 
-def applied(environment: Environment, *steps: Step, state: str = FINISHED) -> Running:
+def applied(environment: Environment, *steps: Step, state: str = FINISHED) -> StepContext:
     """Raw: two appends, a DELETE by somebody, an append."""
     raw = Path(environment.table("sensor_raw").path)
     write_commit(raw, 0, *create())
@@ -32,11 +32,11 @@ def applied(environment: Environment, *steps: Step, state: str = FINISHED) -> Ru
     write_commit(raw, 4, info("WRITE"), add("c"))
     run = running(environment, journaled=False)
     states = [(BEGUN, ""), *((DONE, step.id) for step in steps), *([] if state == BEGUN else [(state, "")])]
-    entries = [Entry(run.digest, number, name, step) for number, (name, step) in enumerate(states)]
+    entries = [JournalEntry(run.digest, number, name, step) for number, (name, step) in enumerate(states)]
     return replace(run, plan=replace(run.plan, steps=steps), journal=Journal(tuple(entries)))
 
 
-def former_checkpoint(run: Running, version: int) -> None:
+def former_checkpoint(run: StepContext, version: int) -> None:
     """Its newest batch begins there."""
     folder = retired_folder(run.environment, "sensor-deserialize", run.digest)
     write_batches(folder, (version, -1, False), (3, -1, False), committed=2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDONE, WITHDRAWN, Journal, JournalEntry
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.count.certificate import Certificate
-from surestart.remedies.count.counts import Counts, Gap, Place, StageCount
-from surestart.remedies.plan.plan import Effect, Plan, Step
+from surestart.remedies.count.counts import CountedPlace, Counts, Gap, StageCount
 from tests.report.checkpoints import FIRST_MINUTE, HOSTILE
 
 ROOT = "/data/sensor"
@@ -58,7 +58,9 @@ def make_plan(**given: Any) -> Plan:
 def make_journal(plan: Plan, state: str, certificate: dict[str, Any] | None = None) -> Journal:
     """As `apply` leaves it in that state; begun: after its first step."""
     steps = [step.id for step in plan.steps]
-    first = Entry(plan.digest, 0, BEGUN, next=steps[0], remedy=plan.remedy, stage=plan.stage, queries=plan.queries)
+    first = JournalEntry(
+        plan.digest, 0, BEGUN, next=steps[0], remedy=plan.remedy, stage=plan.stage, queries=plan.queries
+    )
     entries = [first]
 
     def add(kind: str, step: str = "", **facts: Any) -> None:
@@ -85,7 +87,7 @@ def make_journal(plan: Plan, state: str, certificate: dict[str, Any] | None = No
 def make_certificate(**counts: int) -> dict[str, Any]:
     found = Counts(**{"input": 3_500, "rows": 3_500, "distinct": 3_500, **counts})
     faulty = bool(found.faults)
-    place = Place("file:landing/0001.jsonl", 0, 0, 499, found)
+    place = CountedPlace("file:landing/0001.jsonl", 0, 0, 499, found)
     gap = Gap("raw-ingest", "file:landing/0001.jsonl", 0, 17, 19, 3)
     raw = StageCount(
         "raw-ingest", "positions", "landing", {"sensor_raw": 9}, found, True, (place,), 1, (gap,) if faulty else ()

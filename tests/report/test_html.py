@@ -12,7 +12,7 @@ import pytest
 from surestart.cli.main import main
 from surestart.report.html.limits import BUDGET
 from surestart.report.html.page import render
-from surestart.report.html.sinks import compare
+from surestart.report.html.sinks import compare_batches
 from surestart.report.html.words import VERDICTS
 from surestart.report.progress_history import read_progress
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
@@ -89,7 +89,7 @@ def test_findings_stand_worst_first_with_their_four_parts(tmp_path: Path) -> Non
         assert finding.code in said
         for part in (finding.evidence, finding.meaning, finding.do_not):
             assert part in said
-        assert next(article.all("pre")).text == finding.next
+        assert next(article.all("pre")).text == str(finding.next)
 
 
 def test_every_chart_has_the_same_numbers_in_a_table(page: Element, busy: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_batch_whose_commit_left_the_tables_log_is_counted_and_not_claimed_as_
 def test_only_an_equal_ledger_is_called_good(
     committed: int | None, in_flight: int | None, known: int | None, sign: str
 ) -> None:
-    assert compare(committed, in_flight, known)[1] == sign
+    assert compare_batches(committed, in_flight, known)[1] == sign
 
 
 def test_a_checkpoint_rewound_behind_its_table_is_never_called_equal(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from surestart.report.html.page import Page, render, render_page
 from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import read_progress
+from surestart.typed import surestart
 from surestart.verdict.inspection import inspect_checkpoint
 from tests.report.browser import open_page, running_browser, serious_violations
 from tests.report.checkpoints import FIRST_MINUTE, make_busy, make_hostile, make_runs, make_table, progress_of
@@ -35,7 +36,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = CheckpointReport(
         "raw-ingest", inspection, inspection.sink_evidence, progress=progress, runs=tuple(make_runs())
     )
-    page.write_text(render_page(Page("sensor · local, raw-ingest", (report,), FIRST_MINUTE, "surestart plan replay")))
+    page.write_text(
+        render_page(Page("sensor · local, raw-ingest", (report,), FIRST_MINUTE, surestart("plan", "replay")))
+    )
     return page
 
 

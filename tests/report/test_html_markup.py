@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surestart.report.html.markup import Markup, join, lines, tag, text, trusted
+from surestart.report.html.markup import Markup, join_markup, lines, safe_text, tag, trusted
 from tests.report.pages import read_page
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_text_comes_back_as_text_and_as_an_attribute_value(content: str, value: str) -> None:
-    page = read_page(str(tag("p", {"title": value}, content, text(content), [content])))
+    page = read_page(str(tag("p", {"title": value}, content, safe_text(content), [content])))
 
     (element,) = list(page.all())
     assert element.name == "p"
@@ -24,7 +24,7 @@ def test_any_text_comes_back_as_text_and_as_an_attribute_value(content: str, val
 
 
 def test_text_is_cut_before_it_is_escaped() -> None:
-    assert str(text("<" * 50, 3)) == "&lt;&lt;…"
+    assert str(safe_text("<" * 50, 3)) == "&lt;&lt;…"
 
 
 def test_line_breaks_stay_where_they_are_meant() -> None:
@@ -54,4 +54,7 @@ def test_an_inlined_file_cannot_end_its_own_element() -> None:
 
 
 def test_absent_attributes_are_left_out() -> None:
-    assert str(join(tag("td", {"class": None, "hidden": False, "open": True, "x": 0}, None))) == '<td open x="0"></td>'
+    assert (
+        str(join_markup(tag("td", {"class": None, "hidden": False, "open": True, "x": 0}, None)))
+        == '<td open x="0"></td>'
+    )

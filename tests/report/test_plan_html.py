@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 
 from surestart.journal.journal import BEGUN, FINISHED, WITHDRAWN
-from surestart.remedies.plan.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.report.html.limits import BUDGET
 from surestart.report.html.plan import render_plan_html
 from tests.report.checkpoints import HOSTILE

@@ -32,8 +32,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from surestart.errors import CannotTell, UsageError
-from surestart.local.free_port import free_port
 from surestart.typed import typed, word
+from tests.servers.free_port import free_port
 
 _PR_SET_PDEATHSIG = 1
 _UNPRIVILEGED = "nobody"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.state.hdfs_rows import Look
-from surestart.facts.state.read_rows import choose_operators, choose_stores, choose_version, read_rows
+from surestart.facts.state.hdfs_rows import RowReading
+from surestart.facts.state.read_rows import choose_operators, choose_stores, choose_version, read_state_rows
 from surestart.facts.storage.open_storage import open_storage
 from tests.state.make_checkpoints import canonical
 
@@ -20,7 +20,7 @@ def rows_of(checkpoint: Path, read: Mapping[str, Any]) -> list[Any]:
     (operator,) = choose_operators(found, None)
     version = choose_version(found, read["batch"])
     (look,) = choose_stores(found, operator, read["store"], read["variable"] or None, None, version)
-    rows = read_rows(open_storage(str(checkpoint)), found, look, Look())
+    rows = read_state_rows(open_storage(str(checkpoint)), found, look, RowReading())
     plain = [canonical([list(row.key), list(row.value), row.partition]) for row in rows]
     return sorted(_gathered(plain, read["columns"][1]), key=json.dumps)
 

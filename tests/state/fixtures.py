@@ -16,7 +16,7 @@ from typing import Any
 ARCHIVE = Path(__file__).parent / "checkpoints-4.0.tar.xz"
 PACKED = [
     *[f"{stream}-hdfs" for stream in ("dedup", "within", "aggregate", "totals", "session", "join", "groups")],
-    "dedup-zstd",
+    *["dedup-zstd", "dedup-snappy", "groups-lzf"],
     *[f"{stream}-rocks" for stream in ("within", "session", "transform")],
     *[f"{stream}-rockslog" for stream in ("dedup", "aggregate", "join", "groups", "transform")],
     *[f"{stream}-rocksv2" for stream in ("within", "transform")],

@@ -25,7 +25,14 @@ STORE = "spark.sql.streaming.stateStore"
 CONFIGS: dict[str, dict[str, str]] = {
     "hdfs": {},
     "zstd": {f"{STORE}.compression.codec": "zstd"},
+    "snappy": {f"{STORE}.compression.codec": "snappy"},
+    "lzf": {f"{STORE}.compression.codec": "lzf"},
     "rocks": {f"{STORE}.providerClass": ROCKSDB},
+    "rockssnappy": {
+        f"{STORE}.providerClass": ROCKSDB,
+        f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{STORE}.compression.codec": "snappy",
+    },
     "rockslog": {f"{STORE}.providerClass": ROCKSDB, f"{STORE}.rocksdb.changelogCheckpointing.enabled": "true"},
     "rocksv2": {
         f"{STORE}.providerClass": ROCKSDB,
@@ -185,6 +192,7 @@ NAMES = [
     *[f"transform-{config}" for config in ("rocks", "rockslog", "rocksv2", "avro")],
     *[f"{stream}-rocksv2" for stream in ("within", "aggregate")],
     *["dedup-zstd", "join-zstd", "aggregate-checksum", "join-rockssum"],
+    *["dedup-snappy", "groups-lzf", "aggregate-rockssnappy"],
 ]
 
 

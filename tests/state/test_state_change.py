@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.streams.as_pipeline import environment_of_streams, stage_of_stream
+from surestart.streams.project_file import ProjectFile
+from surestart.streams.stream import Stream
 from surestart.verdict.change import ChangeClass
 from surestart.verdict.change_safety import classify_changes
 from surestart.verdict.state_change import read_declared, same_state
@@ -63,6 +69,33 @@ def test_columns_that_cannot_be_read_are_not_taken_for_these(checkpoints: Path, 
 
 
 @pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ("ours: key(a int, b int) value(n bigint)", []),
+        ("ours: key(x int, y int) value(n bigint)", []),
+        ("ours: key(a int, y int)", []),
+        ("ours: key(b int, a int) value(n bigint)", [UNSAFE]),
+        ("ours: key(b int, a int)", [UNSAFE]),
+    ],
+)
+def test_columns_of_one_type_that_have_changed_their_places(
+    checkpoints: Path, tmp_path: Path, declared: str, said: list[ChangeClass]
+) -> None:
+    """Spark starts, and takes the one for the other."""
+    path = Path(shutil.copytree(checkpoints / "within-hdfs" / "checkpoint", tmp_path / "own"))
+
+    def text(names: str) -> bytes:
+        fields = [{"name": name, "type": "integer", "nullable": True, "metadata": {}} for name in names]
+        fields = [{**one, "type": "long"} if one["name"] == "n" else one for one in fields]
+        kind = json.dumps({"type": "struct", "fields": fields}).encode()
+        return struct.pack(">H", len(kind)) + kind
+
+    whole = struct.pack(">H", 2) + b"v2" + b"".join(struct.pack(">i", 1) + text(names) for names in ("ab", "n"))
+    (path / "state/0/0/_metadata/schema").write_bytes(whole)
+    assert classes(path, declared) == said
+
+
+@pytest.mark.parametrize(
     ("name", "wanted", "spark", "said"),
     [
         ("within-rocks", "1", "4.0", []),
@@ -98,3 +131,11 @@ def test_columns_that_only_one_run_declares_are_no_change(
     before: tuple[str, ...], after: tuple[str, ...], same: bool
 ) -> None:
     assert same_state(before, after) is same
+
+
+def test_what_a_declared_streams_session_would_write_is_held_against_the_checkpoint(checkpoints: Path) -> None:
+    stream = Stream("within", str(checkpoints / "within-rocks" / "checkpoint"))
+    stage = replace(stage_of_stream(stream), confs=((FORMAT, "2"),))
+    declared = stage.declare(environment_of_streams(ProjectFile(Path("/p/surestart.toml"), "", "/h", (stream,))))
+    found = classify_changes(declared, read_checkpoint(stream.checkpoint), spark="4.0")
+    assert [change.kind for change in found if change.what == FORMAT] == [UNSAFE]

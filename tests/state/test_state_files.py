@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surestart.facts.checkpoint.store_versions import StoreVersions
-from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
+from surestart.facts.checkpoint.torn import NotInState, Torn, UnknownForm
 from surestart.facts.state import hdfs_rows
 from surestart.facts.state.compressed import unpacked
-from surestart.facts.state.hdfs_rows import Look, TooLarge, read_hdfs_rows
+from surestart.facts.state.hdfs_rows import RowReading, TooLarge, read_hdfs_rows
 from surestart.facts.state.lz4_blocks import read_blocks, unpack_block, xxh32_plain
-from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, PUT, Record, read_changelog, read_records
+from surestart.facts.state.lzf_blocks import unpack_lzf
+from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, PUT, StateRecord, read_changelog, read_records
+from surestart.facts.state.snappy_blocks import unpack_snappy
 from surestart.facts.storage.local_files import LocalStorage
 from tests.state.spark_row import lz4_blocks, records
 
@@ -54,7 +56,7 @@ def test_records_come_back_with_and_without_a_library(
     packed: bool, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
-        monkeypatch.setattr("surestart.facts.state.lz4_blocks.fast_unpack", lambda: None)
+        monkeypatch.setattr("surestart.facts.state.lz4_blocks.pyarrow_lz4", lambda: None)
     pairs = [*PAIRS, (b"gone", None)]
 
     assert read(lz4_blocks(records(pairs), block=1_000, packed=packed)) == pairs
@@ -101,8 +103,10 @@ def test_a_length_that_nothing_holds_takes_no_memory() -> None:
     [
         (b"", Torn, "0 bytes"),
         (b"PAR1 and more", Torn, "none of Spark's codecs"),
-        (b"ZV\x01\x00\x00", UnknownForm, "lzf"),
-        (b"\x82SNAPPY\x00\x00\x00", UnknownForm, "snappy"),
+        (b"ZV\x02\x00\x00", Torn, "no block of LZF"),
+        (b"ZV\x01\x00", Torn, "no block of LZF"),
+        (b"\x82SNAPPY\x00\x00\x00", Torn, "first 16 bytes"),
+        (b"\x82SNAPPY\x00\x00\x00\x00\x02\x00\x00\x00\x02", UnknownForm, "newer form of snappy"),
         (b"\x28\xb5\x2f\xfd no frame", Torn, "zstd"),
     ],
 )
@@ -138,10 +142,10 @@ def of_kind(kind: int, key: bytes, value: bytes | None) -> bytes:
 @pytest.mark.parametrize("head", [utf("v2"), utf("v4") + utf('[{"version":1}]')])
 def test_a_changelog_of_kinds(head: bytes) -> None:
     wanted = [
-        Record(PUT, b"a", b"1"),
-        Record(DELETE, b"a", None),
-        Record(MERGE, b"b", b""),
-        Record(DELETE_RANGE, b"c", b"d"),
+        StateRecord(PUT, b"a", b"1"),
+        StateRecord(DELETE, b"a", None),
+        StateRecord(MERGE, b"b", b""),
+        StateRecord(DELETE_RANGE, b"c", b"d"),
     ]
     data = head + b"".join(of_kind(*record) for record in wanted) + b"\x00"
 
@@ -153,8 +157,8 @@ def test_a_changelog_of_kinds(head: bytes) -> None:
 @pytest.mark.parametrize("head", [b"", utf("v3") + utf("[]")])
 def test_a_changelog_without_kinds(head: bytes) -> None:
     assert list(read_changelog(iter([head + records([(b"a", b"1"), (b"a", None)])]))) == [
-        Record(PUT, b"a", b"1"),
-        Record(DELETE, b"a", None),
+        StateRecord(PUT, b"a", b"1"),
+        StateRecord(DELETE, b"a", None),
     ]
 
 
@@ -170,8 +174,8 @@ def store(root: Path, files: dict[str, list[tuple[bytes, bytes | None]]]) -> Sto
     return StoreVersions(full=numbers["t"], steps=numbers["a"])
 
 
-def rows(root: Path, versions: StoreVersions, version: int, look: Look | None = None) -> dict[bytes, bytes]:
-    found = list(read_hdfs_rows(LocalStorage(str(root)), ".", versions, version, look or Look()))
+def rows(root: Path, versions: StoreVersions, version: int, look: RowReading | None = None) -> dict[bytes, bytes]:
+    found = list(read_hdfs_rows(LocalStorage(str(root)), ".", versions, version, look or RowReading()))
     assert len(found) == len(dict(found))
     return dict(found)
 
@@ -191,7 +195,7 @@ def test_a_version_is_its_snapshot_and_what_came_after(tmp_path: Path) -> None:
     assert rows(tmp_path, versions, 2) == {b"a": b"1", b"b": b"2", b"c": b"2"}
     assert rows(tmp_path, versions, 3) == {b"a": b"33", b"c": b"2"}
     assert rows(tmp_path, versions, 4) == {b"a": b"33", b"b": b"4"}
-    with pytest.raises(Lacking, match="version 5") as lacking:
+    with pytest.raises(NotInState, match="version 5") as lacking:
         rows(tmp_path, versions, 5)
     assert lacking.value.given == ("1", "2", "3", "4")
 
@@ -214,7 +218,7 @@ class Counting(LocalStorage):
 def test_the_first_rows_open_the_newest_file_only(tmp_path: Path) -> None:
     versions = store(tmp_path, {"9.snapshot": PAIRS, "10.delta": PAIRS, "11.delta": PAIRS})
     storage = Counting(str(tmp_path))
-    found = read_hdfs_rows(storage, ".", versions, 11, Look(few=20))
+    found = read_hdfs_rows(storage, ".", versions, 11, RowReading(few=20))
 
     assert [next(found) for _ in range(20)] == PAIRS[:20]
     assert storage._folders["opened"] == "./11.delta "
@@ -229,7 +233,7 @@ def test_a_store_that_does_not_fit_into_memory_is_not_read_to_its_end(
 
     with pytest.raises(TooLarge, match=r"1\.delta"):
         rows(tmp_path, versions, 1)
-    look = Look(few=3)
+    look = RowReading(few=3)
     found = read_hdfs_rows(LocalStorage(str(tmp_path)), ".", versions, 1, look)
     assert [next(found) for _ in range(3)] == PAIRS[:3]
     assert "may replace" in look.notes[0]
@@ -239,4 +243,57 @@ def test_a_checksum_of_each_row_is_taken_off(tmp_path: Path) -> None:
     """Spark 4.1 and newer, where rowChecksum.enabled is pinned: in front of the value, or of a removed key."""
     versions = store(tmp_path, {"1.delta": [(b"a", b"sum!1"), (b"b", b"sum!2")], "2.delta": [(b"sum!a", None)]})
 
-    assert rows(tmp_path, versions, 2, Look(row_checksums=True)) == {b"b": b"2"}
+    assert rows(tmp_path, versions, 2, RowReading(row_checksums=True)) == {b"b": b"2"}
+
+
+@given(
+    st.binary(max_size=2_000) | st.builds(lambda part, times: part * times, st.binary(max_size=9), st.integers(0, 300))
+)
+@settings(max_examples=200, deadline=None)
+def test_our_own_snappy_unpacks_what_another_packed(data: bytes) -> None:
+    import pyarrow
+
+    packed = pyarrow.Codec("snappy").compress(data, asbytes=True)
+
+    assert unpack_snappy(packed, len(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("packed", "unpacked_data"),
+    [
+        (b"\x02abc", b"abc"),
+        # A copy of 3 from 3 bytes before; one of 7 + 5 + 2 that overlaps itself.
+        (b"\x02abc\x20\x02", b"abcabc"),
+        (b"\x00a\xe0\x05\x00", b"a" * 15),
+        (b"\x1f" + bytes(range(32)) + b"\x40\x1f", bytes(range(32)) + bytes(range(4))),
+    ],
+)
+def test_lzf_by_its_description(packed: bytes, unpacked_data: bytes) -> None:
+    assert unpack_lzf(packed, len(unpacked_data)) == unpacked_data
+    for end in range(1, len(packed)):
+        with pytest.raises(Torn):
+            unpack_lzf(packed[:end], len(unpacked_data))
+
+
+def test_a_copy_from_before_the_begin_or_beyond_the_end_is_torn() -> None:
+    for packed, size in ((b"\x00a\x20\x05", 4), (b"\x00a\x20\x00", 3)):
+        with pytest.raises(Torn, match="a copy goes"):
+            unpack_lzf(packed, size)
+    for packed in (b"\x04\x00a\x0e\x09\x00", b"\x02\x00a\x0e\x01\x00"):
+        with pytest.raises(Torn, match="a copy goes"):
+            unpack_snappy(packed, packed[0])
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("name", ["dedup-snappy", "groups-lzf"])
+def test_what_spark_packed_with_snappy_and_lzf_is_torn_wherever_it_is_cut(
+    checkpoints: Path, name: str, fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not fast:
+        monkeypatch.setattr("surestart.facts.state.snappy_blocks.pyarrow_snappy", lambda: None)
+    for path in sorted((checkpoints / name / "checkpoint/state/0").glob("*/*.delta"))[:2]:
+        whole = path.read_bytes()
+        assert read(whole)
+        for end in range(0, len(whole) - 1, 1 + len(whole) // 60):
+            with pytest.raises(Torn):
+                read(whole[:end])

@@ -242,7 +242,7 @@ def test_without_the_library_it_says_what_to_install(
     assert main(["state", str(checkpoints / "within-rocks" / "checkpoint")]) == 4
     said = capsys.readouterr().err
     assert "StateReaderNotInstalled: " in said
-    assert "Next: pip install 'surestart[state]'" in said
+    assert "-m pip install 'rocksdict" in said
 
 
 def test_nothing_of_a_rocksdb_store_is_written(own: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import tempfile
 from pathlib import Path
 
@@ -286,3 +287,16 @@ def test_a_clone_brings_batches_that_the_stream_did_not_write_there(tmp_path: Pa
 
     assert [sink.table.location for sink in one.joined.sinks] == [clone if moved else table]
     assert "CLONE" in one.joined.asks[0]
+
+
+def test_where_nothing_was_found_the_next_command_is_what_helps(
+    tmp_path: Path, called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`surestart doctor` would know of no stream, and say to adopt some."""
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    assert called("--checkpoints", "s3://bucket/chk", "-o", tmp_path / "s.toml") == 4
+    assert "Next: " in called.out
+    assert "-m pip install fsspec s3fs" in called.out
+
+    called("--checkpoints", tmp_path, "-o", tmp_path / "s.toml")
+    assert "Next: surestart adopt --help" in called.out

@@ -65,8 +65,8 @@ def test_the_nearest_file_above_is_found(tmp_path: Path) -> None:
 def test_nobody_is_told_to_let_surestart_run_a_declared_stream(tmp_path: Path) -> None:
     environment = environment_of_streams(read_project_file(written(tmp_path, GOOD)))
     told = [
-        render_stages(environment, [], "--streams f.toml"),
-        render_history(environment, [], {}, 0, "--streams f.toml"),
+        render_stages(environment, [], ("--streams", "f.toml")),
+        render_history(environment, [], {}, 0, ("--streams", "f.toml")),
     ]
     for text in told:
         (line,) = (line for line in text.splitlines() if line.startswith("Next: "))
@@ -94,3 +94,14 @@ def test_nobody_is_told_to_let_surestart_run_a_declared_stream(tmp_path: Path) -
 def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError):
         read_project_file(written(tmp_path, text))
+
+
+def test_brokers_without_a_port_are_named_with_their_place(tmp_path: Path) -> None:
+    """The refusal is not that of a stage of ours, whose command would know no such stream."""
+    path = tmp_path / "surestart.toml"
+    path.write_text('[stream.orders]\ncheckpoint = "/c"\nsource = { kafka = "orders", bootstrap = "k1" }\n')
+
+    with pytest.raises(UsageError) as raised:
+        read_project_file(path)
+    assert "line 3, [stream.orders] source: bootstrap is not host:port" in raised.value.what
+    assert raised.value.code == "ProjectFileNotUnderstood"

@@ -25,7 +25,8 @@ from surestart.cli.main import VERBS
 from surestart.environment import environment_from_settings
 from surestart.facts.postgres.url import DatabaseUrl
 from surestart.history.describe_run import options_of
-from surestart.remedies.plan.plan import environment_facts
+from surestart.remedies.basis.plan import environment_facts
+from surestart.typed import NextStep, surestart
 from surestart.words.next_commands import Commands
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -95,11 +96,13 @@ def known(name: str, annotation: str | None) -> Any:
     if name == "verb":
         return "apply"
     if name in ("options",):
-        return "--root '/data/a b'"
+        return ("--root", "/data/a b")
     if name == "settings":
         return {}
     if name in ("next", "next_step"):
-        return "surestart status  # a note"
+        return surestart("status", note="a note")
+    if name == "command":
+        return surestart("apply", DIGEST)
     if name == "doctor":
         return COMMANDS.doctor()
     if name in ("place", "psql", "put"):
@@ -126,7 +129,7 @@ class _Plan(Given):
     """A plan that was read: names as they were checked, everything else as somebody may have written it."""
 
     digest = DIGEST
-    remedy, stage, options, pipeline = "reset", "raw-ingest", "", ""
+    remedy, stage, options, pipeline = "reset", "raw-ingest", (), ""
     accepted_loss = 3
     settings: ClassVar[dict[str, str]] = {}
     environment = environment_facts(ENVIRONMENT)
@@ -151,11 +154,11 @@ class _Link(Given):
 
 @dataclass(frozen=True)
 class Place:
-    """One `next=` in the code. texts: as printed, one for each branch."""
+    """One `next=` in the code. steps: one for each branch."""
 
     where: str
     code: str
-    texts: tuple[str, ...]
+    steps: tuple[NextStep | str, ...]
     unread: str = ""
 
 
@@ -199,20 +202,25 @@ def functions_around(node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> list[
 def _place(
     where: str, code: str, expression: ast.expr, around: list[ast.FunctionDef], module: str, tree: ast.Module
 ) -> Place:
-    texts: list[str] = []
+    steps: list[NextStep | str] = []
     try:
-        for text in rendered(expression, around, module, tree):
-            if isinstance(text, str):
-                texts.append(text)
+        for step in rendered(expression, around, module, tree):
+            if isinstance(step, str | NextStep) and step:
+                steps.append(step)
     except Exception as problem:  # noqa: BLE001 - what cannot be rendered is named, and fails its test
-        return Place(where, code, tuple(texts), f"{type(problem).__name__}: {problem} in {ast.unparse(expression)}")
-    return Place(where, code, tuple(dict.fromkeys(texts)))
+        return Place(where, code, tuple(steps), f"{type(problem).__name__}: {problem} in {ast.unparse(expression)}")
+    return Place(where, code, tuple(dict.fromkeys(steps)))
 
 
 def rendered(
     expression: ast.expr, around: list[ast.FunctionDef], module: str, tree: ast.Module, depth: int = 0
 ) -> Iterator[object]:
     """What the expression says, once for each branch of it. An error's own `next` is rendered where it is made."""
+    if isinstance(expression, ast.Call) and isinstance(expression.func, ast.Attribute):
+        # Of a step that was made elsewhere: without its secrets, or with another note.
+        made = expression.func.value
+        if isinstance(made, ast.Attribute) and made.attr == "next":
+            return
     if isinstance(expression, ast.Attribute) and expression.attr in _FORWARDED:
         return
     if isinstance(expression, ast.Constant) and expression.value == "":
@@ -285,7 +293,9 @@ def _inner(node: ast.FunctionDef, around: list[ast.FunctionDef], module: str, tr
         result = next(one for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None)
         assert result.value is not None
         space = vars(importlib.import_module(module)) | vars(builtins)
-        names = _defaults(node) | dict(zip(_parameters(node), args, strict=False)) | given
+        named = [one.arg for one in node.args.args]
+        rest = {node.args.vararg.arg: args[len(named) :]} if node.args.vararg else {}
+        names = _defaults(node) | dict(zip(named, args, strict=False)) | rest | given
         used = {one.id for one in ast.walk(result.value) if isinstance(one, ast.Name)} - names.keys()
         filled = {one: _values_of(one, around, module, tree, 3, space)[0] for one in used}
         return eval(compile(ast.Expression(result.value), "next", "eval"), {**space, **filled, **names})
@@ -371,13 +381,14 @@ def printed() -> Iterator[Place]:
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node in ast.walk(tree):
             inner = isinstance(parents.get(node), (ast.JoinedStr, ast.FormattedValue))
-            if inner or not isinstance(node, (ast.JoinedStr, ast.Constant)) or "surestart " not in ast.unparse(node):
+            if inner or not isinstance(node, (ast.JoinedStr, ast.Constant)) or not _COMMAND.search(ast.unparse(node)):
                 continue
             where = f"{path.relative_to(SRC)}:{node.lineno}"
             place = _place(where, "", node, functions_around(node, parents), name, tree)
-            lines = [line for text in place.texts for line in _COMMAND_LINE.findall(text)]
+            lines = [line for text in place.steps for line in _COMMAND_LINE.findall(str(text))]
             if lines or place.unread:
                 yield Place(where, "", tuple(dict.fromkeys(lines)), place.unread)
 
 
+_COMMAND = re.compile(r"surestart |\b(?:Next|Undo): ")
 _COMMAND_LINE = re.compile(rf"^(?:Next: |Undo: |\$ )?(surestart (?:{'|'.join(VERBS)})(?: .*|$))", re.M)

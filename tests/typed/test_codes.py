@@ -37,7 +37,7 @@ def made() -> dict[str, set[str]]:
     for module, path, tree in modules():
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and "Next: surestart" in ast.unparse(node):
+            if isinstance(node, ast.ClassDef) and "BatchError" in map(ast.unparse, node.bases):
                 found[node.name] |= set()
             if not isinstance(node, ast.Call) or next_of(node) is None:
                 continue
@@ -49,7 +49,7 @@ def made() -> dict[str, set[str]]:
                 if isinstance(kind, type) and issubclass(kind, SurestartError):
                     found[callee] |= {KINDS[callee]} if callee in KINDS else set()
                 continue
-            if isinstance(expression, ast.Attribute) and expression.attr == "code":
+            if isinstance(expression, ast.Attribute) and expression.attr in ("code", "__name__"):
                 continue
             around = functions_around(node, parents)
             for name in rendered(expression, around, module, tree):
@@ -115,7 +115,7 @@ def test_explain_knows_it_alone_and_as_it_is_printed(code: Code) -> None:
         f"UNSAFE  {code.name}",
     )
     for text in printed:
-        answer = explain(text, "raw-ingest", "local", "--root '/a b'")
+        answer = explain(text, "raw-ingest", "local", ("--root", "/a b"))
         assert [match.explanation.name for match in answer.matches] == [code.name]
         assert answer.matches[0].explanation.happened.endswith(".")
 

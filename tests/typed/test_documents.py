@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import VERBS
-from surestart.remedies.plan.plan import REMEDIES
+from surestart.remedies.basis.plan import REMEDIES
 from surestart.verdict.explain import explain
 from surestart.verdict.explanations import all_explanations
 from surestart.words.codes import all_codes
+from surestart.words.codes.code import STAGE, of_stage
 from tests.diagnosis.called import surestart
 from tests.typed.documents import ROOT, commands_in
 from tests.typed.rendered import printed
@@ -76,19 +77,19 @@ def test_every_explanation_names_a_command_for_the_place_it_is_asked_about() -> 
     wrong = []
     for name in (entry.name for entry in all_explanations()):
         for stage in ("", "raw-ingest"):
-            for match in explain(name, stage, "local", "--root '/a `b`'").matches:
-                wrong += [f"{name}: {fault}" for fault in faults_of(match.command)]
-                words = words_of(without_comment(match.command))
+            for match in explain(name, stage, "local", ("--root", "/a `b`")).matches:
+                wrong += [f"{name}: {fault}" for fault in faults_of(str(match.next))]
+                words = words_of(without_comment(str(match.next)))
                 if not {"STAGE", "--help"} & {*words}:
                     wrong += [f"{name}: {fault}" for fault in refused_place(words[1:])]
-                if stage and "{stage}" in match.explanation.command:
+                if stage and STAGE in match.explanation.command.words:
                     assert "raw-ingest" in words, name
                     assert "/a `b`" in words, name
     assert wrong == []
 
 
 def test_the_codes_of_the_catalogue_name_commands_that_can_be_typed() -> None:
-    assert [fault for code in all_codes() for fault in faults_of(code.command.replace("{stage}", "raw-ingest"))] == []
+    assert [fault for code in all_codes() for fault in faults_of(of_stage(code.command, "raw-ingest"))] == []
 
 
 @pytest.mark.parametrize("verb", ["", *VERBS])
@@ -107,11 +108,11 @@ def test_the_commands_that_reports_and_confirmations_print_can_be_typed(said_nex
     found = list(printed())
     # Rendering has called functions of the product with texts for names that they have checked before.
     said_next.clear()
-    assert len([one for one in found if one.texts]) > 60
+    assert len([one for one in found if one.steps]) > 20
     wrong = []
     for one in found:
-        for text in one.texts:
-            command = text.replace("{stage}", "raw-ingest")
+        for text in one.steps:
+            command = str(text).replace("{stage}", "raw-ingest")
             if not names_a_verb(command) and command != "surestart inspect --json":
                 wrong += [f"{one.where}: {fault}" for fault in faults_of(command)]
     assert wrong == []

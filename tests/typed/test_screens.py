@@ -20,7 +20,6 @@ from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.verdict.restart import SPARK_LINES, Outcome
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Acceptance, Severity, Verdict
-from surestart.words.next_commands import says_start
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
 from tests.deltalog.handmade import add, create, info, remove, txn, write_commit
 from tests.diagnosis.called import surestart
@@ -54,7 +53,7 @@ def contradictions(inspection: Inspection) -> Iterator[str]:
     yield from (f"one is no range: {found}" for found in re.findall(r"\b(\d+)(?:\.\.| to )\1\b", joined))
     yield from (f"a range before 0: {found}" for found in re.findall(r"\d\.\.-\d+|batch -\d+", joined))
     if inspection.verdict in (Verdict.UNSAFE, Verdict.CANNOT_TELL):
-        yield from (f"{one.code} says to start: {one.next}" for one in findings if says_start(one.next))
+        yield from (f"{one.code} says to start: {str(one.next)!s}" for one in findings if one.next.starts_a_query)
     if start.outcome in (Outcome.FAILS, Outcome.LOOPS) and inspection.verdict is not Verdict.UNSAFE:
         yield f"the start {start.sentence}, and the verdict is {inspection.verdict}"
     if "NOT_A_CHECKPOINT" in codes and start.outcome is not Outcome.CANNOT_TELL:
@@ -80,8 +79,8 @@ def contradictions(inspection: Inspection) -> Iterator[str]:
             yield f"accepts, and {' '.join(sorted(named))}"
         if answer.acceptance is Acceptance.SKIPS and not named:
             yield f"{answer.sink.target} skips, and nothing is unsafe"
-    yield from (fault for one in findings for fault in faults_of(one.next))
-    yield from (f"cut: {one.next}" for one in findings if f"Next: {one.next}\n" not in text)
+    yield from (fault for one in findings for fault in faults_of(str(one.next)))
+    yield from (f"cut: {str(one.next)!s}" for one in findings if f"Next: {str(one.next)!s}\n" not in text)
 
 
 def table_of(root: Path, *pairs: tuple[str, int], gone: str = "") -> Path:

@@ -13,7 +13,7 @@ from functools import cache
 
 from surestart.cli.main import VERBS, build_parser
 from surestart.errors import SurestartError
-from surestart.typed import IN_THE_CODE, IN_THE_NOTEBOOK
+from surestart.typed import NextStep, StepByHand
 
 # What a shell does beside splitting: it would run, redirect, expand or go on after a failure.
 _SHELL_ACTS = re.compile(r"[`<>;&|()*?\[\]{}~!]|\$(?!')")
@@ -28,9 +28,13 @@ _EDGES = (" && ", " | ")
 _IN_A_COMMENT = re.compile(rf"\bsurestart (?:{'|'.join(VERBS)})\b.*$")
 
 
-def faults_of(text: str) -> list[str]:
+_WORDS_ONLY = ("in the code: ", "in the notebook: ")
+
+
+def faults_of(step: NextStep | str) -> list[str]:
     """Why this next step cannot be typed as it is printed; nothing when it can."""
-    if text.startswith((IN_THE_CODE, IN_THE_NOTEBOOK)):
+    text = str(step)
+    if isinstance(step, StepByHand) or text.startswith(_WORDS_ONLY):
         return [f"a command hides in words: {text}"] if "surestart " in text else []
     if not text or "\n" in text:
         return [f"not one line: {text!r}"]
@@ -72,7 +76,7 @@ def _unescaped(text: str) -> str:
 # Programs that a next step may name beside our own; a word that is none of these is no command but a sentence.
 PROGRAMS = frozenset(
     (
-        "surestart make python pip databricks ls head curl ps ss mkdir rm sudo export grep psql spark-sql jq base64 "
+        "surestart make python pip databricks ls df head curl ps ss mkdir rm sudo export grep psql spark-sql jq base64 "
         + "kafka-topics.sh kafka-transactions.sh kubectl"
     ).split()
 )
@@ -128,13 +132,13 @@ def _refused_options(args: Namespace) -> list[str]:
 
 def refused_place(words: list[str]) -> list[str]:
     """Why the environment or the stage that the words name cannot be found."""
-    from surestart.cli.arguments import choose_stages, read_environment
+    from surestart.cli.arguments import choose_stages, read_given_environment
 
     args = parsed(words)
     if not hasattr(args, "pipeline"):
         return []
     try:
-        environment, pipeline, settings = read_environment(args)
+        environment, pipeline, settings = read_given_environment(args)
         if getattr(args, "stage", ""):
             choose_stages(pipeline, settings, args.stage)
     except SurestartError as error:
@@ -142,8 +146,9 @@ def refused_place(words: list[str]) -> list[str]:
     return []
 
 
-def split_by_bash(lines: Iterable[str]) -> list[list[str]]:
+def split_by_bash(steps: Iterable[NextStep | str]) -> list[list[str]]:
     """The words of each line as a real bash sees them, and nothing run: each line is the arguments of a printf."""
+    lines = [str(step) for step in steps]
     marks = "\x1e"
     script = "".join(f"set -- {without_comment(line)}\nprintf '%s\\x1f' \"$@\"; printf '\\x1e'\n" for line in lines)
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)

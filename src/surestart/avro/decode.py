@@ -19,14 +19,14 @@ each restart again. Skipping allocates nothing. docs/decisions/0009-avro-two-dec
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from surestart.avro.schemas import FixedSchema, SchemaResolver, WriterSchema, resolve
 from surestart.errors import UsageError
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import DEFAULT, LINES, get_line
-from surestart.typed import typed, word
+from surestart.typed import typed
+from surestart.words.extras import install
 from surestart.words.spark_errors import is_condition
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def refuse_without_avro(spark: SparkSession) -> None:
             f"Spark {spark_version(spark)} has no Avro connector here",
             meaning="Avro records cannot be decoded on it; JSON can. Nothing was started. There is no connector for "
             f"{' and '.join(line.name for line in LINES if not line.has_avro)}; Databricks brings its own.",
-            next=typed(word(sys.executable), "-m", "pip", "install", get_line(DEFAULT).pyspark),
+            next=install(get_line(DEFAULT).pyspark),
             code="AvroNotLoaded",
         ) from problem
 
@@ -89,7 +89,7 @@ def check_reader_schema(text: str) -> Any:
         raise UsageError(
             f"the reader schema is not an Avro record: {str(schema)[:120]}",
             meaning="Its fields become the columns of the table, so nothing can be decoded.",
-            next="python -m json.tool your_schema.avsc",
+            next=typed("python", "-m", "json.tool", "your_schema.avsc"),
             code="ReaderSchema",
         )
     return schema

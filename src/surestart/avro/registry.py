@@ -22,10 +22,10 @@ from http.client import HTTPException
 from ipaddress import ip_address
 from typing import Any
 
-from surestart.avro.schemas import WriterSchema, checked, unknown
+from surestart.avro.schemas import WriterSchema, checked_schema, unknown
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace
-from surestart.typed import typed
+from surestart.typed import surestart, typed
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")
@@ -79,7 +79,7 @@ class RegistryResolver:
             raise UsageError(
                 "the schema registry's URL is not http(s)://host[:port][/path] without user, password and query",
                 meaning="It is printed in logs and errors, so credentials have no place in it.",
-                next="surestart run deserialize --set registry=https://registry.example.com",
+                next=surestart("run", "deserialize", "--set", "registry=https://registry.example.com"),
                 do_not="put the password into the URL: SURESTART_REGISTRY_USERNAME and _PASSWORD are for it.",
                 code="RegistryUrl",
             )
@@ -95,7 +95,9 @@ class RegistryResolver:
         if not self.subject:
             return
         latest = self.read_latest(self.subject)
-        problem = checked(latest.id, latest.text, latest.kind, latest.references).problem if latest else "is not there"
+        problem = (
+            checked_schema(latest.id, latest.text, latest.kind, latest.references).problem if latest else "is not there"
+        )
         if problem:
             there = "" if subjects is None else f"; it has {len(subjects)}: {', '.join(subjects[:5])}"
             raise UsageError(
@@ -114,7 +116,7 @@ class RegistryResolver:
         text = found.get("schema") if isinstance(found, dict) else None
         if not isinstance(text, str):
             raise self._out_of_reach(f"/schemas/ids/{schema_id}", "the answer has no schema in it")
-        return checked(schema_id, text, str(found.get("schemaType") or "AVRO"), bool(found.get("references")))
+        return checked_schema(schema_id, text, str(found.get("schemaType") or "AVRO"), bool(found.get("references")))
 
     def read_latest(self, subject: str) -> LatestSchema | None:
         """The newest schema of a subject; None when the registry says that there is none."""

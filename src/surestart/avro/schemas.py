@@ -56,7 +56,7 @@ class FixedSchema:
             raise UsageError(
                 f"the fixed Avro schema is not JSON: {error}",
                 meaning="No record can be decoded without it. Nothing was read.",
-                next="python -m json.tool your_schema.avsc",
+                next=typed("python", "-m", "json.tool", "your_schema.avsc"),
                 code="WriterSchema",
             ) from error
 
@@ -93,7 +93,7 @@ class FolderResolver:
             raise _folder_out_of_reach(self.folder, "no such folder") from None
         except OSError as error:
             raise _folder_out_of_reach(self.folder, error.strerror or type(error).__name__) from error
-        return checked(schema_id, text)
+        return checked_schema(schema_id, text)
 
 
 def resolve(resolver: SchemaResolver, schema_id: int) -> WriterSchema:
@@ -108,7 +108,7 @@ def unknown(schema_id: int) -> WriterSchema:
     return WriterSchema(schema_id, "", f"schema id {schema_id} is unknown")
 
 
-def checked(schema_id: int, text: str, kind: str = "AVRO", references: bool = False) -> WriterSchema:
+def checked_schema(schema_id: int, text: str, kind: str = "AVRO", references: bool = False) -> WriterSchema:
     """The schema, or what keeps its records from being decoded."""
     if kind.upper() != "AVRO":
         return WriterSchema(schema_id, "", f"schema {schema_id} is {kind[:20]}, not Avro")

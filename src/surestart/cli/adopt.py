@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
-from surestart.typed import surestart
+from surestart.typed import NOTHING, surestart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(adoption_json(adoption, path, args.dry_run))
     else:
         named = [part for root in roots for part in ("--checkpoints", root)]
-        again = surestart("adopt", *named, "-o", path) if args.dry_run else ""
+        again = surestart("adopt", *named, "-o", path) if args.dry_run else NOTHING
         sys.stdout.write(render_adoption(adoption, path, again))
     if adoption.unread:
         return EXIT_CANNOT_TELL
@@ -73,7 +73,9 @@ def read_roots(args: argparse.Namespace) -> list[str]:
         raise UsageError(
             "no folder was named",
             meaning="Where your checkpoints lie only you can say. Nothing was read.",
-            next="surestart adopt --checkpoints /data/checkpoints --tables /data/tables -o surestart.toml",
+            next=surestart(
+                "adopt", "--checkpoints", "/data/checkpoints", "--tables", "/data/tables", "-o", "surestart.toml"
+            ),
             code="NoRootGiven",
         )
     return list(dict.fromkeys(absolute_place(root) for root in given))

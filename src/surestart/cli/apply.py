@@ -9,17 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_environment
-from surestart.cli.doctor import given_options
+from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_given_environment
+from surestart.cli.doctor import given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
-from surestart.typed import at, word
+from surestart.remedies.basis.plan import FORK
+from surestart.typed import NextCommand, NextStep, Place, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from surestart.remedies.plan.plan import Plan
-    from surestart.remedies.plan.running import Stopping
+    from surestart.remedies.basis.plan import Plan
+    from surestart.remedies.basis.step_context import StopOptions
     from surestart.stage import Pipeline
 
 
@@ -35,20 +36,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from surestart.remedies.apply.apply import ALREADY, apply_plan
-    from surestart.remedies.plan.chain import read_chain
-    from surestart.remedies.plan.plan import check_environment, read_plan
-    from surestart.spark.session import session
+    from surestart.remedies.basis.chain import read_chain
+    from surestart.remedies.basis.plan import check_environment, read_plan
+    from surestart.spark.session import obtain_session
 
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     plan = read_plan(args.plan) if Path(args.plan).exists() or not _is_digest(args.plan) else None
     if plan is not None:
         check_environment(plan, environment)
     sys.stderr.write("starting Spark\n")
-    spark = session("surestart apply")
+    spark = obtain_session("surestart apply")
     plan = plan or find_begun(spark, environment, args.plan)
-    options = f" {at(environment.name, given_options(args))}"
-    command = f"surestart apply {word(args.plan)}{options}"
-    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    place = given_place(args, environment)
+    command = surestart("apply", args.plan, place=place)
+    chain = read_chain(environment, stages_of_plan(pipeline, settings, plan, command))
     done = apply_plan(spark, environment, chain, plan, confirming(args.confirm, command), say, stopping(args))
     certificate = done.certificate
     exact = certificate is None or bool(certificate.get("exact"))
@@ -63,35 +64,43 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(summarize_certificate(certificate))
     if plan.undo:
-        sys.stdout.write(f"Undo: surestart undo {plan.digest[:12]}{options}\n")
-    sys.stdout.write(f"Next: {_following(certificate, exact, given_options(args), options)}\n")
+        sys.stdout.write(f"Undo: {surestart('undo', plan.digest[:12], place=place)}\n")
+    sys.stdout.write(f"Next: {look_at_fork(plan) or _following(certificate, exact, place)}\n")
     return exit_code(certificate)
 
 
-def _following(certificate: Mapping[str, Any] | None, exact: bool, given: str, options: str) -> str:
-    """What mends the first fault that was counted; where a row could not be judged, `verify` names it."""
-    if certificate is None or exact or certificate.get("verdict") != "not exact":
-        return f"surestart {'status' if exact else 'verify'}{options}"
-    from surestart.report.text.certificate import next_command
+def look_at_fork(plan: Plan) -> NextCommand | None:
+    """Of a plan that has made one."""
+    if plan.method != FORK:
+        return None
+    folder = Path(str(plan.steps[-1].arguments["folder"]))
+    return surestart("doctor", "--streams", folder / "surestart.toml")
 
-    return next_command(certificate, given)
+
+def _following(certificate: Mapping[str, Any] | None, exact: bool, place: Place) -> NextCommand:
+    """The command that repairs the first fault that was counted; where a row could not be judged, `verify` names it."""
+    if certificate is None or exact or certificate.get("verdict") != "not exact":
+        return surestart("status" if exact else "verify", place=place)
+    from surestart.report.text.certificate import command_after_count
+
+    return command_after_count(certificate, place.options)
 
 
 def exit_code(certificate: Mapping[str, Any] | None) -> int:
-    """Of a remedy that is applied; the certificate is that of its last step, if it counts."""
+    """The exit code of a remedy that is applied, by the certificate of its last step, if it counts."""
     if certificate is None or certificate.get("exact"):
         return EXIT_FINE
     return EXIT_CANNOT_TELL if certificate.get("verdict") == "cannot tell" else EXIT_FINDINGS
 
 
-def build_stages(pipeline: Pipeline, settings: dict[str, str], plan: Plan, command: str):  # type: ignore[no-untyped-def]
+def stages_of_plan(pipeline: Pipeline, settings: dict[str, str], plan: Plan, command: NextStep):  # type: ignore[no-untyped-def]
     """With the settings that the plan was made with; a setting given now must agree with them."""
     for key, value in settings.items():
         if key in plan.settings and plan.settings[key] != value:
             raise UsageError(
                 f"--set {key}={value!r} was given, the plan was made with {plan.settings[key]!r}",
                 meaning="The stages would not be those that were planned for. Nothing was changed.",
-                next=f"{command}  # without that setting",
+                next=command.noting("without that setting"),
             )
     return pipeline.build_stages({**plan.settings, **settings})
 
@@ -102,7 +111,7 @@ def find_begun(spark: SparkSession, environment: Environment, digest: str) -> Pl
     return find_applied(spark, environment, digest)
 
 
-def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
+def confirming(given: str | None, command: NextCommand) -> Callable[[Plan], str]:
     """Asks for the target's name, where nobody has given it. command: this call, to be made again."""
 
     def read(plan: Plan) -> str:
@@ -120,7 +129,7 @@ def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
             raise UsageError(
                 f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
                 meaning="The name of what is changed has to be typed. Nothing was changed.",
-                next=f"{command} --confirm {word(plan.target)}",
+                next=command.adding("--confirm", plan.target),
                 code="NotConfirmed",
             )
         return typed
@@ -128,10 +137,10 @@ def confirming(given: str | None, command: str) -> Callable[[Plan], str]:
     return ask
 
 
-def stopping(args: argparse.Namespace) -> Stopping:
-    from surestart.remedies.plan.running import Stopping
+def stopping(args: argparse.Namespace) -> StopOptions:
+    from surestart.remedies.basis.step_context import StopOptions
 
-    return Stopping(limit_seconds=60.0 * args.job_wait, accept=tuple(args.accept))
+    return StopOptions(limit_seconds=60.0 * args.job_wait, accept=tuple(args.accept))
 
 
 def say(line: str) -> None:

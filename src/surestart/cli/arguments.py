@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from surestart.cli.pipelines import VARIABLE, load_pipeline
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import UsageError
+from surestart.history.describe_run import settings_of
 from surestart.stage import Pipeline, Stage
-from surestart.typed import surestart, word
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from surestart.streams.project_file import ProjectFile
@@ -75,7 +76,7 @@ def add_job_wait(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_settings(args: argparse.Namespace) -> dict[str, str]:
+def read_given_settings(args: argparse.Namespace) -> dict[str, str]:
     settings: dict[str, str] = {}
     for pair in args.set:
         key, separator, value = pair.partition("=")
@@ -83,7 +84,7 @@ def read_settings(args: argparse.Namespace) -> dict[str, str]:
             raise UsageError(
                 f"--set {pair!r} is not KEY=VALUE",
                 meaning="A setting without a value would be taken for its default.",
-                next="surestart run all --set readings=10000",
+                next=surestart("run", "all", "--set", "readings=10000"),
             )
         settings[key.strip()] = value
     if args.root:
@@ -91,8 +92,8 @@ def read_settings(args: argparse.Namespace) -> dict[str, str]:
     return settings
 
 
-def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, dict[str, str]]:
-    settings = read_settings(args)
+def read_given_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, dict[str, str]]:
+    settings = read_given_settings(args)
     declared = _declared_streams(args)
     if declared is not None:
         return (*_of_streams(args, declared), settings)
@@ -103,13 +104,13 @@ def read_environment(args: argparse.Namespace) -> tuple[Environment, Pipeline, d
         raise UsageError(
             f"unknown setting {', '.join(unknown)}; known: {', '.join(sorted(known))}",
             meaning="A misspelt setting would silently have no effect.",
-            next=f"surestart run --help  # settings of the pipeline {pipeline.name!r} are listed there",
+            next=surestart("run", "--help", note=f"settings of the pipeline {pipeline.name!r} are listed there"),
         )
     name = args.env or os.environ.get("SURESTART_ENV") or "local"
     environment = environment_from_settings(name, pipeline.name, settings)
-    typed = [f"--set {word(f'{key}={value}')}" for key, value in settings.items() if key in pipeline.settings]
-    typed += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
-    return replace(environment, typed=" ".join(typed)), pipeline, settings
+    own = {key: value for key, value in settings.items() if key in pipeline.settings}
+    typed = (*settings_of(own), *(("--pipeline", args.pipeline) if args.pipeline else ()))
+    return replace(environment, typed=typed), pipeline, settings
 
 
 def _declared_streams(args: argparse.Namespace) -> ProjectFile | None:
@@ -131,7 +132,7 @@ def _of_streams(args: argparse.Namespace, declared: ProjectFile) -> tuple[Enviro
     from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 
     environment = environment_of_streams(declared, args.env or os.environ.get("SURESTART_ENV") or "local")
-    typed = f"--streams {word(args.streams)}" if getattr(args, "streams", "") else ""
+    typed = ("--streams", args.streams) if getattr(args, "streams", "") else ()
     return replace(environment, typed=typed), pipeline_of_streams(declared.streams)
 
 
@@ -155,6 +156,6 @@ def choose_stages(pipeline: Pipeline, settings: dict[str, str], wanted: str) -> 
         raise UsageError(
             f"no stage {wanted!r}; stages: {', '.join(names)}, or all",
             meaning=f"The pipeline {pipeline.name!r} has {len(stages)} stages.",
-            next="surestart run all" if all(stage.ours for stage in stages) else "surestart doctor",
+            next=surestart("run", "all") if all(stage.ours for stage in stages) else surestart("doctor"),
         )
     return chosen

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
-from surestart.typed import word
+from surestart.typed import Place, Words
 from surestart.words.finding import EXIT_CODES
 from surestart.words.inert import inert
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from surestart.streams.as_pipeline import StreamEnvironment
     from surestart.verdict.inspection import read_line
 
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     options = given_options(args)
     session = _session_for(environment, stages)
@@ -108,12 +108,12 @@ def _session_for(environment: Environment, stages: Sequence[Stage]) -> SparkSess
 def _has_a_name_only(stage: Stage, environment: Environment) -> bool:
     source = stage.source.declare(environment)
     sinks = stage.sink.declare(environment)
-    by_name = any(sink.kind.startswith(("delta", "foreach-batch")) and not sink.path for sink in sinks)
+    by_name = any((sink.is_delta or sink.kind == "foreach-batch") and not sink.path for sink in sinks)
     return by_name or (source.kind == "delta" and bool(source.target) and not source.path)
 
 
 def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:
-    """A history that cannot be read is a finding already, of every stage."""
+    """The former runs. A history that cannot be read is already a finding of every stage."""
     from surestart.history.read_runs import read_runs
 
     try:
@@ -137,10 +137,12 @@ def _progress(environment: Environment, file: str | None) -> tuple[BatchFacts, .
     return tuple(facts for query_id, metrics in kept.items() for facts in read_run_metrics(query_id, metrics))
 
 
-def given_options(args: argparse.Namespace) -> str:
+def given_options(args: argparse.Namespace) -> Words:
     """What the next command needs beside the environment to speak of the same place."""
-    parts = [f"--root {word(args.root)}"] if args.root else []
-    parts += [f"--set {word(pair)}" for pair in args.set]
-    parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
-    parts += [f"--streams {word(args.streams)}"] if getattr(args, "streams", "") else []
-    return " ".join(parts)
+    given = [("--root", args.root), *(("--set", pair) for pair in args.set), ("--pipeline", args.pipeline)]
+    given += [("--streams", getattr(args, "streams", ""))]
+    return tuple(word for option, value in given if value for word in (option, value))
+
+
+def given_place(args: argparse.Namespace, environment: Environment) -> Place:
+    return Place(environment.name, given_options(args))

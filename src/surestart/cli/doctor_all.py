@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from surestart.cli.inspect_all import Progress, show
+from surestart.cli.inspect_all import Progress, show_fleet
 from surestart.environment import Environment
 from surestart.errors import SurestartError
-from surestart.typed import surestart
+from surestart.typed import Place, Words, surestart
 from surestart.verdict.fleet_row import Fleet, FleetRow, row_not_looked_at, row_of
 from surestart.words.finding import EXIT_CODES
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from surestart.stage import Stage
     from surestart.words.finding import Finding
 
-# Of brokers, tables and stores: while one does not answer the others are asked.
+# So many streams are asked at once: while one broker, table or store does not answer, the others are asked.
 AT_ONCE = 8
 
 
@@ -31,35 +31,35 @@ def run(
     args: argparse.Namespace,
     environment: Environment,
     stages: Sequence[Stage],
-    options: str,
+    options: Words,
     session: SparkSession | None,
 ) -> int:
-    from surestart.cli.stage_answers import read_history
+    from surestart.cli.stage_answers import read_run_history
     from surestart.verdict.inspection import read_line
 
     spark = args.spark and read_line(args.spark).name
-    history = read_history(environment, session)
+    history = read_run_history(environment, stages, session)
     say = Progress()
     rows: list[FleetRow] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for row in pool.map(partial(_row, environment, spark, options, session, history), stages):
+        for row in pool.map(partial(row_of_stream, environment, spark, options, session, history), stages):
             rows.append(row)
             say(len(rows), len(stages))
-    again = surestart("doctor", place=f"-e {environment.name} {options}".rstrip())
+    again = surestart("doctor", place=Place(environment.name, options))
     ranked = tuple(sorted(rows, key=lambda row: row.order))
-    show(Fleet(environment.pipeline, ranked, int(time.time() * 1000), "stream", again), args)
+    show_fleet(Fleet(environment.pipeline, ranked, int(time.time() * 1000), "stream", again), args)
     return EXIT_CODES[ranked[0].verdict] if ranked else 4
 
 
-def _row(
+def row_of_stream(
     environment: Environment,
     spark: str,
-    options: str,
+    options: Words,
     session: SparkSession | None,
     history: tuple[tuple[RunRecord, ...], list[Finding]],
     stage: Stage,
 ) -> FleetRow:
-    """What the doctor says of one stream; whatever stops it from saying so is about this stream alone."""
+    """What the doctor says of one stream. An error while it is asked concerns this stream alone."""
     from surestart.cli.stage_answers import ask_one
     from surestart.verdict.unread import unread_text
 

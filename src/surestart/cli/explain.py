@@ -9,16 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+from surestart.cli.doctor import given_options
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, SurestartError, UsageError
 from surestart.report.text.explanation import explanation_object, explanation_text
-from surestart.typed import word
+from surestart.typed import surestart
 from surestart.verdict.explain import MAX_TEXT, Answer, explain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("error", nargs="*", help="an error class, a log line, or - for a text on standard input")
     parser.add_argument("--file", metavar="FILE", help="a file with a log or a traceback; its last 8 MB are read")
-    parser.add_argument("--stage", default="", help="the stage it was met in: its source is looked at")
+    parser.add_argument("--stage", default="", help="the stage that met the error: its source is asked")
     parser.add_argument("-e", "--env", default="", help="the environment to name in the command")
     parser.add_argument("--root", default="", help="the root to name in the command")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting to name in it")
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(codes_text())
         return EXIT_FINE
-    answer = explain(_read_text(args), args.stage, args.env, _options(args))
+    answer = explain(_read_text(args), args.stage, args.env, given_options(args))
     if args.stage:
         answer = _of_its_owner(_asked_at_the_stage(answer, args), args)
     if args.json:
@@ -45,49 +46,42 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
-    """With what the source of that stage says; the general answer where no such stage can be asked."""
+    """The answer with what the source of that stage says; the general answer where no such stage can be asked."""
     from surestart.verdict.explain_stage import at_stage, is_about_a_source
 
     if not is_about_a_source(answer):
         return answer
-    from surestart.cli.arguments import choose_stages, read_environment
+    from surestart.cli.arguments import choose_stages, read_given_environment
     from surestart.cli.stage_answers import ask_stages
     from surestart.words.next_commands import commands_for
 
     try:
-        environment, pipeline, settings = read_environment(args)
+        environment, pipeline, settings = read_given_environment(args)
         (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
         if stage is None:
             return answer
-        (diagnosis,) = ask_stages(environment, (stage,), options=_options(args))
+        (diagnosis,) = ask_stages(environment, (stage,), options=given_options(args))
     except SurestartError as problem:
         sys.stderr.write(f"{args.stage} was not asked: {problem.what}\n")
         return answer
-    commands = commands_for(stage.name, environment.name, _options(args), ours=stage.ours)
+    commands = commands_for(stage, environment, given_options(args))
     return at_stage(answer, diagnosis, commands.run())
 
 
 def _of_its_owner(answer: Answer, args: argparse.Namespace) -> Answer:
-    """For a stream that surestart does not run: the commands that there are for it."""
-    from surestart.cli.arguments import read_environment
+    """The answer for a stream that surestart does not run, with the commands that exist for it."""
+    from surestart.cli.arguments import read_given_environment
     from surestart.words.next_commands import OwnersCommands
 
     try:
-        environment, pipeline, settings = read_environment(args)
+        environment, pipeline, settings = read_given_environment(args)
         declared = {stage.name for stage in pipeline.build_stages(settings) if not stage.ours}
     except SurestartError:
         return answer
     if args.stage not in declared:
         return answer
-    commands = OwnersCommands(args.stage, environment.name, _options(args))
-    return replace(answer, matches=tuple(replace(one, command=commands.instead(one.command)) for one in answer.matches))
-
-
-def _options(args: argparse.Namespace) -> str:
-    parts = [f"--root {word(args.root)}"] if args.root else []
-    parts += [f"--set {word(pair)}" for pair in args.set]
-    parts += [f"--pipeline {word(args.pipeline)}"] if args.pipeline else []
-    return " ".join([*parts, *([f"--streams {word(args.streams)}"] if args.streams else [])])
+    commands = OwnersCommands(args.stage, environment.name, given_options(args))
+    return replace(answer, matches=tuple(replace(one, next=commands.instead(one.next)) for one in answer.matches))
 
 
 def _read_text(args: argparse.Namespace) -> str:
@@ -114,7 +108,7 @@ def _read_tail(name: str) -> str:
 
 
 def _tail(stream: BinaryIO) -> bytes:
-    """The end of what may be gigabytes, without holding more than two pieces of it."""
+    """The end of a text that may have gigabytes, with no more than two pieces of it in memory."""
     older, newer = b"", b""
     while block := stream.read(MAX_TEXT):
         older, newer = newer, block
@@ -126,4 +120,4 @@ def _last(data: bytes) -> str:
 
 
 def _usage(what: str, meaning: str) -> UsageError:
-    return UsageError(what, meaning=meaning, next="surestart explain CONCURRENT_STREAM_LOG_UPDATE")
+    return UsageError(what, meaning=meaning, next=surestart("explain", "CONCURRENT_STREAM_LOG_UPDATE"))

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 
-from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
 from surestart.cli.doctor import given_options
 from surestart.errors import EXIT_FINE
 
@@ -24,12 +24,12 @@ def run(args: argparse.Namespace) -> int:
     from surestart.report.text.history_table import history_object, render_history
     from surestart.runs.find_owner import judge_run
 
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     queries = {environment.query_name(stage.name) for stage in choose_stages(pipeline, settings, args.stage)}
     session = None
     if not environment.root:
         # The table is in a catalog: only a session may read it.
-        from surestart.spark.session import session as open_session
+        from surestart.spark.session import obtain_session as open_session
 
         session = open_session("surestart history")
     runs = [run for run in read_runs(environment, session) if run.query in queries][-max(args.limit, 1) :]

@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where its rows go: the folder of a Delta table, or KIND:TARGET; `none` judges the checkpoint alone",
     )
     said = parser.add_argument_group(
-        "said of the sinks", "what the evidence cannot settle; of one among several: --sink KIND+shared:TARGET"
+        "what you know of the sinks",
+        "where the evidence leaves a question open; for one of several sinks: --sink KIND+shared:TARGET",
     )
     alone = said.add_mutually_exclusive_group()
     alone.add_argument(
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     said.add_argument(
         "--new", dest="said", action="append_const", const="new", help="this query has never written there yet"
     )
-    said.add_argument("--keys", metavar="A,B", help="the MERGE matches by these columns and adds to no value")
+    said.add_argument("--keys", metavar="A,B", help="the MERGE matches by these columns, and never adds to a value")
     said.add_argument("--app-id", metavar="NAME", help="the function writes under the constant txnAppId NAME")
     parser.add_argument(
         "--spark",

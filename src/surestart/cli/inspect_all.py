@@ -16,7 +16,7 @@ EVERY_SECONDS = 0.5
 
 
 def run(args: argparse.Namespace) -> int:
-    from surestart.verdict.inspect_all import Asked, inspect_all
+    from surestart.verdict.inspect_all import FleetQuestion, inspect_all
     from surestart.verdict.inspection import read_line
     from surestart.verdict.next_start import DEFAULT_LINE
 
@@ -25,12 +25,12 @@ def run(args: argparse.Namespace) -> int:
     again = ["--all", args.path]
     again += ["--sink", NO_SINK] if args.sink else []
     again += [] if line == DEFAULT_LINE else ["--spark", line]
-    rows = inspect_all(args.path, Asked(tuple(args.sink), line), say=Progress())
-    show(Fleet(args.path, tuple(rows), int(time.time() * 1000), "checkpoint", surestart("inspect", *again)), args)
+    rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), line), say=Progress())
+    show_fleet(Fleet(args.path, tuple(rows), int(time.time() * 1000), "checkpoint", surestart("inspect", *again)), args)
     return EXIT_CODES[rows[0].verdict] if rows else 4
 
 
-def show(fleet: Fleet, args: argparse.Namespace) -> None:
+def show_fleet(fleet: Fleet, args: argparse.Namespace) -> None:
     if args.html:
         from surestart.report.html.fleet import render_fleet_page
         from surestart.report.html.page import write_page
@@ -66,7 +66,7 @@ class Progress:
 
 
 def _refuse_what_is_of_one(args: argparse.Namespace) -> None:
-    """A sink, and what is said of one, belongs to one checkpoint."""
+    """Raises for a sink, or something said of one: these belong to one checkpoint, and not to all below a root."""
     given = [name for name in ("said", "keys", "app_id", "progress") if getattr(args, name)]
     named = [sink for sink in args.sink if sink != NO_SINK]
     if given or named:

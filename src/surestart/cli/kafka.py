@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.errors import EXIT_FINDINGS, EXIT_FINE, CannotTell
-from surestart.typed import word
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
-    from surestart.local.kafka_detached import Detached
+    from surestart.local.kafka_detached import DetachedBroker
 
 SCHEMA_VERSION = 1
 _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -64,16 +64,16 @@ def _show(args: argparse.Namespace, state: str, bootstrap: str, pid: int) -> int
     elif state == "running":
         sys.stdout.write(f"{bootstrap}\n")
         sys.stderr.write(
-            f"kafka: running, pid {pid}, topics in {folder}\nNext: surestart kafka stop --dir {word(args.dir)}\n"
+            f"kafka: running, pid {pid}, topics in {folder}\nNext: {surestart('kafka', 'stop', '--dir', args.dir)}\n"
         )
     else:
         sys.stderr.write(
-            f"kafka: not running, topics in {folder}\nNext: surestart kafka start --dir {word(args.dir)}\n"
+            f"kafka: not running, topics in {folder}\nNext: {surestart('kafka', 'start', '--dir', args.dir)}\n"
         )
     return EXIT_FINE
 
 
-def _groups(detached: Detached | None, group: str) -> int:
+def _groups(detached: DetachedBroker | None, group: str) -> int:
     from surestart.local.kafka_broker import run_kafka_tool
     from surestart.local.kafka_jars import resolve_kafka_jars
     from surestart.spark.java import find_java
@@ -82,7 +82,7 @@ def _groups(detached: Detached | None, group: str) -> int:
         raise CannotTell(
             "no local broker is running",
             meaning="Its consumer groups cannot be read.",
-            next="surestart kafka start",
+            next=surestart("kafka", "start"),
             code="KafkaNotRunning",
         )
     java = find_java()

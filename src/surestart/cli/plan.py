@@ -9,26 +9,28 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
-from surestart.cli.doctor import given_options
+from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
+from surestart.cli.doctor import given_options, given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
-from surestart.remedies.plan.plan import REMEDIES
+from surestart.remedies.basis.plan import REMEDIES
 from surestart.remedies.planning.wanted import Wanted
-from surestart.typed import at, surestart, typed, word
+from surestart.typed import PLAN_FILE, NextCommand, Place, surestart, typed
 from surestart.words.finding import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from surestart.remedies.plan.chain import Chain
-    from surestart.remedies.plan.plan import Plan
+    from surestart.remedies.basis.chain import Chain
+    from surestart.remedies.basis.plan import Plan
+    from surestart.streams.stream import Stream
 
 _REMEDIES = """\
 remedies:
   resume    what the next start runs again, and why that is safe; nothing is done
   rewind    back to a batch or a time: the table, the positions and the state as they
-            were then, and on from there
+            were then, and on from there. With --beside DIR a fork: the same in a
+            folder of its own, with nothing else touched
   restart   a declared stream begins anew from a batch: its checkpoint goes aside, and
             the plan says with which options, and which rows come twice
   replay    process again from a batch, a time or positions; or rebuild a checkpoint
@@ -36,6 +38,8 @@ remedies:
   backfill  fill a hole (the one that `surestart verify` found, or a named range)
             while the stream goes on
   reset     rebuild the stage, and those below it, from the beginning
+  move      a declared stream's checkpoint to another folder, under the same query id;
+            a job that still names the old one fails
   retire    a query that nobody needs: its checkpoint goes, its tables stay or go
 """
 
@@ -51,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     back = parser.add_argument_group("rewind")
     back.add_argument("--to-batch", type=int, metavar="N", help="the last batch that stays")
     back.add_argument("--to-time", metavar="TIME", help="the newest batch that was written then or before (ISO 8601)")
+    parser.add_argument("--to", metavar="PATH", help="move: where the checkpoint goes, a folder that is not there yet")
     begin = parser.add_argument_group("replay")
     begin.add_argument("--from-batch", type=int, metavar="N", help="from this batch of the stage on")
     begin.add_argument("--from-time", metavar="TIME", help="from the first batch written then or later (ISO 8601)")
@@ -74,12 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear-tables", action="store_true", help="retire: empty the stage's tables too")
     parser.add_argument(
         "--beside",
-        action="store_true",
-        help="reset: fill new tables while readers keep the old ones; swapped when every row is counted",
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="DIR",
+        help="reset: fill new tables while readers keep the old ones; swapped when every row is counted. rewind: make "
+        "a fork in DIR, and leave the stream as it is (docs/rehearse.md)",
     )
     how = parser.add_argument_group("reset, replay and rewind")
-    how.add_argument("--accept-loss", type=int, metavar="N", help="so many rows are lost for ever, and that is known")
-    how.add_argument("--keep-lost", action="store_true", help="rows that the source no longer has stay as they are")
+    how.add_argument("--accept-loss", type=int, metavar="N", help="accept that exactly so many rows are lost for ever")
+    how.add_argument("--keep-lost", action="store_true", help="keep rows that the source no longer has")
     how.add_argument("--no-run", action="store_true", help="leave starting the stages to their schedule")
     parser.add_argument(
         "--jobs",
@@ -90,10 +99,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from surestart.remedies.plan.chain import read_chain
+    from surestart.remedies.basis.chain import read_chain
+    from surestart.remedies.planning.plan_remedy import check_times
 
     check_options(args)
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     stages = pipeline.build_stages(settings)
     (stage,) = choose_stages(pipeline, settings, args.stage) if args.stage != "all" else (None,)
     if stage is None:
@@ -105,10 +115,11 @@ def run(args: argparse.Namespace) -> int:
     check_output(args.output)
     check_output(args.html)
     chain = read_chain(environment, stages)
-    from surestart.spark.session import session
+    check_times(environment, stage.name, wanted_of(args))
+    from surestart.spark.session import obtain_session
 
     sys.stderr.write("starting Spark\n")
-    spark = session("surestart plan")
+    spark = obtain_session("surestart plan")
     plan = make_plan(spark, environment, chain, args, settings)
     write_plan(plan, args, environment)
     return EXIT_CODES[Verdict(plan.verdict)] if plan.verdict else EXIT_FINE
@@ -142,9 +153,9 @@ def wanted_of(args: argparse.Namespace) -> Wanted:
     return Wanted(**{**given, "range": tuple(args.range)})
 
 
-def _again(args: argparse.Namespace, remedy: str, stage: str, *begin: object) -> str:
-    place = at(args.env or os.environ.get("SURESTART_ENV") or "local", given_options(args))
-    return surestart("plan", remedy, stage, *begin, "-o", "plan.json", place=place)
+def _again(args: argparse.Namespace, remedy: str, stage: str, *begin: object) -> NextCommand:
+    place = Place(args.env or os.environ.get("SURESTART_ENV") or "local", given_options(args))
+    return surestart("plan", remedy, stage, *begin, *PLAN_FILE, place=place)
 
 
 def make_plan(
@@ -155,7 +166,24 @@ def make_plan(
 
     check_options(args)
     pipeline, place = args.pipeline or "", given_options(args)
-    return plan_remedy(spark, environment, chain, wanted_of(args), settings=settings, pipeline=pipeline, place=place)
+    return plan_remedy(
+        spark,
+        environment,
+        chain,
+        wanted_of(args),
+        settings=settings,
+        pipeline=pipeline,
+        place=place,
+        streams=_declared_beside(environment),
+    )
+
+
+def _declared_beside(environment: Environment) -> tuple[Stream, ...]:
+    """Of a plan for a stage, the streams that the nearest surestart.toml declares."""
+    from surestart.streams.project_file import find_project_file, read_project_file
+
+    path = None if _is_declared(environment) else find_project_file()
+    return () if path is None else read_project_file(path).streams
 
 
 def check_output(path: str | None) -> None:
@@ -176,7 +204,7 @@ def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -
         fresh = target.with_name(target.name + ".new")
         fresh.write_text(plan.as_json(), encoding="utf-8")
         fresh.replace(target)
-    following = next_command(plan, args, environment)
+    following = command_to_apply(plan, args, environment)
     if args.html:
         from surestart.report.html.page import write_page
         from surestart.report.html.plan import render_plan_html
@@ -192,14 +220,18 @@ def _is_declared(environment: Environment) -> bool:
     return isinstance(environment, StreamEnvironment)
 
 
-def next_command(plan: Plan, args: argparse.Namespace, environment: Environment) -> str:
-    options = f" {at(environment.name, given_options(args))}"
+def command_to_apply(plan: Plan, args: argparse.Namespace, environment: Environment) -> NextCommand:
+    place = given_place(args, environment)
     if (plan.remedy == "resume" and plan.verdict != "safe") or (not plan.steps and _is_declared(environment)):
-        return f"surestart doctor {plan.stage}{options}"
+        return surestart("doctor", plan.stage, place=place)
     if not plan.steps:
-        return f"surestart run {plan.stage}{options}"
+        return surestart("run", plan.stage, place=place)
     if args.output:
-        return f"surestart apply {word(args.output)}{options}"
-    loss = f" --accept-loss {plan.accepted_loss}" if plan.accepted_loss else ""
-    given = f" {plan.options}" if plan.options else ""
-    return f"surestart plan {plan.remedy} {plan.stage}{given}{loss}{options} -o plan.json  # the same, kept"
+        return surestart("apply", args.output, place=place)
+    words = (
+        plan.remedy,
+        plan.stage,
+        *plan.options,
+        *(("--accept-loss", plan.accepted_loss) if plan.accepted_loss else ()),
+    )
+    return surestart("plan", *words, place=place, more=PLAN_FILE, note="the same, kept")

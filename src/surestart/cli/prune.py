@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from surestart.cli.arguments import add_environment_arguments, read_environment
-from surestart.cli.doctor import given_options
+from surestart.cli.arguments import add_environment_arguments, read_given_environment
+from surestart.cli.doctor import given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE
 from surestart.journal.journal import Journal, read_journals
 from surestart.remedies.apply.prune import Prune, Retired, apply_prune, plan_prune, read_age
-from surestart.typed import at
+from surestart.typed import Place, surestart
 from surestart.words.inert import inert
 from surestart.words.time_text import time_text
 
@@ -32,29 +32,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    environment, _, _ = read_environment(args)
+    environment, _, _ = read_given_environment(args)
     age, now = read_age(args.older_than), int(time.time() * 1000)
     session = None
     if not environment.root:
         # The journal is in a catalog: only a session may read it.
-        from surestart.spark.session import session as open_session
+        from surestart.spark.session import obtain_session as open_session
 
         session = open_session("surestart prune")
 
     def read() -> Sequence[Journal]:
         return read_journals(environment, session)
 
-    options = f" {at(environment.name, given_options(args))}"
+    place = given_place(args, environment)
     if args.apply is not None:
         removed = apply_prune(environment, read, args.apply, age, now, lambda line: sys.stderr.write(f"{line}\n"))
         if args.json:
             body = {"schema_version": 1, "digest": args.apply, "removed": removed}
             sys.stdout.write(json.dumps(body, indent=2) + "\n")
         else:
-            sys.stdout.write(f"{_things(removed)} removed.\nNext: surestart status{options}\n")
+            sys.stdout.write(f"{_things(removed)} removed.\nNext: {surestart('status', place=place)}\n")
         return EXIT_FINE
     prune = plan_prune(environment, read(), age, now)
-    sys.stdout.write(_as_json(prune) if args.json else "\n".join(_lines(prune, environment, args, options)) + "\n")
+    sys.stdout.write(_as_json(prune) if args.json else "\n".join(_lines(prune, environment, args, place)) + "\n")
     return EXIT_FINE
 
 
@@ -69,7 +69,7 @@ def _as_json(prune: Prune) -> str:
     return json.dumps(body, indent=2) + "\n"
 
 
-def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, options: str) -> Iterator[str]:
+def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, place: Place) -> Iterator[str]:
     yield f"{environment.pipeline} · {environment.name}: retired checkpoints older than {args.older_than}"
     yield ""
     for one in prune.going:
@@ -85,15 +85,16 @@ def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, opt
     for digest in prune.unfinished:
         yield f"A removal was begun and not finished: {digest[:12]}"
     yield ""
-    apply = f"surestart prune{options}" + (f" --older-than {args.older_than}" if args.older_than != DEFAULT_AGE else "")
+    older = ("--older-than", args.older_than) if args.older_than != DEFAULT_AGE else ()
+    apply = surestart("prune", place=place, more=older)
     if prune.unfinished:
-        yield f"Next: {apply} --apply {prune.unfinished[0][:12]}"
+        yield f"Next: {apply.adding('--apply', prune.unfinished[0][:12])}"
     elif prune.going:
         total = sum(one.size for one in prune.going)
         yield f"{_things(len(prune.going))}, {total:,} bytes. Nothing was removed yet; it is for ever."
-        yield f"Next: {apply} --apply {prune.digest[:12]}"
+        yield f"Next: {apply.adding('--apply', prune.digest[:12])}"
     else:
-        yield f"Next: surestart status{options}"
+        yield f"Next: {surestart('status', place=place)}"
 
 
 def _one(one: Retired) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.cli.arguments import add_environment_arguments, choose_stages, read_environment
+from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
 from surestart.cli.doctor import given_options
 from surestart.cli.pipelines import load_pipeline
 from surestart.environment import Environment
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CODE",
-        help="start although this finding cannot be decided by evidence; kept in the history",
+        help="start although nobody can tell about this finding; the history keeps the code",
     )
     parser.add_argument(
         "--log", choices=("text", "json"), default="text", help="json: one object per line on stderr, for jobs"
@@ -88,19 +88,19 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, lines: JsonLog | ProgressLines) -> int:
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
     from surestart.runs.runner import AVAILABLE_NOW, processing_time, run_stage, run_stages
 
     trigger = AVAILABLE_NOW if args.trigger == "available-now" else processing_time(args.trigger)
-    from surestart.spark.session import check_local_spark, session
+    from surestart.spark.session import check_local_spark, obtain_session
 
     check_writable(environment)
     check_local_spark(lines.note)
     if pipeline.prepare and may_start(environment, stages[0], args.accept):
         pipeline.prepare(environment, settings)
     lines.note("starting Spark")
-    spark = session("surestart", ui=args.ui)
+    spark = obtain_session("surestart", ui=args.ui)
     runs: list[StageRun] = []
     if trigger.available_now or len(stages) == 1:
         for stage in stages:

@@ -14,13 +14,13 @@ from surestart.words.inert import inert
 if TYPE_CHECKING:
     from surestart.errors import SurestartError
     from surestart.facts.checkpoint.snapshot import Checkpoint
-    from surestart.facts.checkpoint.torn import Lacking
+    from surestart.facts.checkpoint.torn import NotInState
     from surestart.facts.state.read_rows import StoreLook
     from surestart.facts.state.shown import ShownRows
     from surestart.facts.storage.storage import Storage
 
 ROWS, ROWS_OF_SEVERAL = 20, 5
-# What may be read of files for rows: they pass by, and are not kept.
+# So many bytes of files may be read for rows. The rows are not kept in memory.
 BYTES = 1 << 44
 
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from surestart.errors import EXIT_FINE
     from surestart.facts.checkpoint.snapshot import read_checkpoint
-    from surestart.facts.checkpoint.torn import Lacking
+    from surestart.facts.checkpoint.torn import NotInState
     from surestart.facts.storage.open_storage import open_storage
     from surestart.facts.storage.read_budget import BoundedStorage, ReadBudget
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         if args.check:
             return _check(args, storage, checkpoint)
         stores = _chosen(args, storage, checkpoint)
-    except Lacking as error:
+    except NotInState as error:
         raise _not_there(args, checkpoint, error) from error
     if args.json:
         from surestart.report.json.state import write_json
@@ -133,7 +133,7 @@ def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) 
     return shown
 
 
-def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: Lacking) -> SurestartError:
+def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: NotInState) -> SurestartError:
     from surestart.errors import CannotTell, UsageError
     from surestart.typed import surestart
 
@@ -156,14 +156,15 @@ def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows
     from surestart.errors import CannotTell
     from surestart.facts.checkpoint.torn import UnknownForm
     from surestart.facts.state.rocksdb_rows import NotInstalled
-    from surestart.typed import surestart, typed
+    from surestart.typed import surestart
+    from surestart.words.extras import install_extra
 
     what = f"{store.shown:,} rows of {_name(store.look)} were read, then: {inert(store.failure, 400)}"
     if isinstance(store.failure, NotInstalled):
         return CannotTell(
             what,
             meaning="The rows lie in files of RocksDB, which are read with a library that nothing else needs.",
-            next=typed("pip", "install", "surestart[state]"),
+            next=install_extra("state"),
             code="StateReaderNotInstalled",
         )
     if isinstance(store.failure, UnknownForm):

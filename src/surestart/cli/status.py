@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from surestart.cli.arguments import add_environment_arguments, read_environment
+from surestart.cli.arguments import add_environment_arguments, read_given_environment
 from surestart.cli.doctor import given_options
 from surestart.declaration import StageDeclaration
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, CannotTell
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     declarations = [stage.declare(environment) for stage in pipeline.build_stages(settings)]
     tables = [_read_table(label, path) for label, path in _tables(declarations)]
     queries = [_read_query(declaration) for declaration in declarations]
@@ -44,7 +44,7 @@ def _tables(declarations: Iterable[StageDeclaration]) -> list[tuple[str, str]]:
             if source.kind == "delta":
                 found.setdefault(source.target, source.path)
         for sink in declaration.sinks:
-            if sink.kind.startswith("delta"):
+            if sink.is_delta:
                 found.setdefault(sink.target, sink.path)
     return list(found.items())
 
@@ -64,7 +64,7 @@ def _read_table(label: str, path: str) -> TableStatus:
     counts = [None if file.rows is None else file.rows - file.deleted_rows for file in files]
     written_by = ""
     if last is not None:
-        written_by = f"{last.mark.stage} {last.mark.batch_id}" if last.mark else last.operation
+        written_by = f"{last.mark.stage} {last.mark.batch_id}" if last.mark and last.mark.stage else last.operation
     return TableStatus(
         name=name,
         place=path,

@@ -6,11 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from surestart.cli.apply import build_stages, confirming, find_begun, say, stopping
-from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_environment
-from surestart.cli.doctor import given_options
+from surestart.cli.apply import confirming, find_begun, say, stages_of_plan, stopping
+from surestart.cli.arguments import add_environment_arguments, add_job_wait, read_given_environment
+from surestart.cli.doctor import given_place
 from surestart.errors import EXIT_FINE
-from surestart.typed import at, word
+from surestart.remedies.basis.plan import FORK
+from surestart.typed import surestart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,28 +24,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from surestart.remedies.apply.undo import undo_remedy
-    from surestart.remedies.plan.chain import read_chain
-    from surestart.remedies.plan.plan import read_plan
-    from surestart.spark.session import session
+    from surestart.remedies.basis.chain import read_chain
+    from surestart.remedies.basis.plan import read_plan
+    from surestart.spark.session import obtain_session
 
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
     plan = read_plan(args.plan) if Path(args.plan).exists() else None
     sys.stderr.write("starting Spark\n")
-    spark = session("surestart undo")
+    spark = obtain_session("surestart undo")
     plan = plan or find_begun(spark, environment, args.plan)
-    options = f" {at(environment.name, given_options(args))}"
-    command = f"surestart undo {word(args.plan)}{options}"
-    chain = read_chain(environment, build_stages(pipeline, settings, plan, command))
+    place = given_place(args, environment)
+    command = surestart("undo", args.plan, place=place)
+    chain = read_chain(environment, stages_of_plan(pipeline, settings, plan, command))
     confirm = confirming(args.confirm, command)
     undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))
     if plan.remedy == "backfill":
         sys.stdout.write(
             f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "
-            f"that it had written were missing, and stay.\nNext: surestart verify{options}\n"
+            f"that it had written were missing, and stay.\nNext: {surestart('verify', place=place)}\n"
+        )
+        return EXIT_FINE
+    if plan.method == FORK:
+        folder = plan.steps[-1].arguments["folder"]
+        sys.stdout.write(
+            f"\nthe fork {folder} is dropped (digest {plan.digest[:12]}).\n"
+            f"Next: {surestart('doctor', plan.stage, place=place)}\n"
         )
         return EXIT_FINE
     sys.stdout.write(
         f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
-        f"their former versions.\nNext: surestart run all{options}\n"
+        f"their former versions.\nNext: {environment.begin_command(place.options)}\n"
     )
     return EXIT_FINE

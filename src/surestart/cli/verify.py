@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from surestart.cli.arguments import add_environment_arguments, read_environment
+from surestart.cli.arguments import add_environment_arguments, read_given_environment
 from surestart.cli.doctor import given_options
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE
 
@@ -20,14 +20,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    environment, pipeline, settings = read_environment(args)
+    environment, pipeline, settings = read_given_environment(args)
+    from surestart.remedies.basis.chain import read_chain
     from surestart.remedies.count.certificate import CANNOT_TELL, EXACT, certify
-    from surestart.remedies.plan.chain import read_chain
-    from surestart.spark.session import session
+    from surestart.spark.session import obtain_session
 
     chain = read_chain(environment, pipeline.build_stages(settings))
     sys.stderr.write("starting Spark\n")
-    found = certify(session("surestart verify"), environment, chain, ask_source=not args.no_source)
+    found = certify(obtain_session("surestart verify"), environment, chain, ask_source=not args.no_source)
     body = found.as_dict()
     if args.json:
         sys.stdout.write(json.dumps(body, indent=2) + "\n")

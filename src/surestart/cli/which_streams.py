@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.cli.arguments import read_environment
+from surestart.cli.arguments import read_given_environment
 from surestart.cli.pipelines import VARIABLE
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, EXIT_REFUSED, SurestartError, UsageError
 from surestart.typed import surestart
@@ -76,7 +76,7 @@ def _of_name(
     if wanted not in {stream.name for stream in project.streams}:
         return args
     try:
-        _, pipeline, settings = read_environment(args)
+        _, pipeline, settings = read_given_environment(args)
         stages = {stage.name for stage in pipeline.build_stages(settings)}
     except SurestartError:
         # The code of the pipeline is not here; the streams' file is.
@@ -101,7 +101,7 @@ def _is_of_streams(plan: str, declared: argparse.Namespace) -> bool:
             return False
     from surestart.journal.journal import read_journals
 
-    environment, _, _ = read_environment(declared)
+    environment, _, _ = read_given_environment(declared)
     if not environment.root or len(plan) < 8:
         return False
     try:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def identity_of_batch(spark: SparkSession, checkpoint: str = "") -> str:
-    """Raises where no query is running here, or several are and which one it is was not said."""
+    """The pair's query id. Raises when no query is running here, or when several are and nobody has said which one it
+    is."""
     running = _running_ids(spark)
     if checkpoint:
         own = read_query_id(checkpoint, spark, lambda: running[0] if len(running) == 1 else "")

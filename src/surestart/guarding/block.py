@@ -23,7 +23,6 @@ from surestart.guarding.declared import Declared, find_declared
 from surestart.guarding.start import open_declared, start_declared, starting
 from surestart.guarding.watched import watch
 from surestart.guarding.writer_fits import writes_to
-from surestart.history.checkpoint_place import checkpoint_place
 from surestart.runs.guarded_run import GuardedRun
 from surestart.spark.stream_writer import read_writer, session_of_writer, writer_class
 from surestart.streams.stream import Stream
@@ -69,8 +68,8 @@ def guard(
 
 
 def _close(spark: SparkSession, block: _Block, declared: Declared, kind: Any, reason: Any, trace: Any) -> None:
-    """What was not started gives up its claim. A query that came by another way than a writer of Python is found by its
-    id, and watched."""
+    """Streams that were not started give up their claims. A query that was not started by a Python writer is found by
+    its id, and watched."""
     run = block.take(declared)
     if run is None:
         return
@@ -80,7 +79,7 @@ def _close(spark: SparkSession, block: _Block, declared: Declared, kind: Any, re
         run.end_with(reason)
         return
     run.started(str(query.id))
-    watch(spark, query, run, checkpoint_place(declared.stream.checkpoint))
+    watch(spark, query, run, declared.stream)
 
 
 @contextmanager

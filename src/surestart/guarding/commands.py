@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from surestart.declaration import SinkDeclaration
-from surestart.typed import in_the_code
+from surestart.typed import NextStep, in_the_code
 from surestart.words.next_commands import ForeignCommands, OwnersCommands
 
 
@@ -13,10 +13,10 @@ from surestart.words.next_commands import ForeignCommands, OwnersCommands
 class OfTheFile(OwnersCommands):
     """A stream of surestart.toml, of which doctor and history know; a remedy that starts it again is its owner's."""
 
-    def run(self, note: str = "") -> str:
-        return self.doctor(note or "it may be started by its own code")
+    def run(self, note: str = "") -> NextStep:
+        return super().run(note or "it may be started by its own code")
 
-    def accept(self, *codes: str) -> str:
+    def accept(self, *codes: str) -> NextStep:
         return _accept(self.stage, codes)
 
 
@@ -24,7 +24,7 @@ class OfTheFile(OwnersCommands):
 class OfTheCode(ForeignCommands):
     """A stream that is declared in the code alone: its checkpoint and its tables are named."""
 
-    def accept(self, *codes: str) -> str:
+    def accept(self, *codes: str) -> NextStep:
         return _accept(self.stage, codes)
 
 
@@ -33,5 +33,5 @@ def of_the_code(name: str, checkpoint: str, sinks: tuple[SinkDeclaration, ...]) 
     return OfTheCode(name, options=named.options, location=checkpoint)
 
 
-def _accept(name: str, codes: tuple[str, ...]) -> str:
+def _accept(name: str, codes: tuple[str, ...]) -> NextStep:
     return in_the_code(f"surestart.start(writer, {name!r}, accept={list(codes)!r}), once somebody has looked")

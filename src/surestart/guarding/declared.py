@@ -22,7 +22,7 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, with_stream
 from surestart.streams.project_file import FILE, ProjectFile, find_project_file, read_project_file
 from surestart.streams.stream import Stream
-from surestart.typed import in_the_code, word
+from surestart.typed import in_the_code
 from surestart.words.next_commands import Commands
 
 VARIABLE = "SURESTART_STREAMS"
@@ -58,12 +58,12 @@ def find_declared(stream: Stream | str, file: str | Path = "") -> Declared:
         parent, _, _ = stream.checkpoint.rstrip("/").rpartition("/")
         project = ProjectFile(Path(FILE), history=f"{parent}/.surestart")
     environment = with_stream(environment_of_streams(project, os.environ.get("SURESTART_ENV") or "local"), stream)
-    typed = f"--streams {word(project.path)}" if declaring and project.path != find_project_file() else ""
+    typed = ("--streams", str(project.path)) if declaring and project.path != find_project_file() else ()
     return Declared(stream, replace(environment, typed=typed), bool(declaring))
 
 
 def _is_declared(stream: Stream, declared: Stream) -> bool:
-    """The file is about this stream, also where the code says more of it."""
+    """Whether the file declares this stream, even if the code says more about it."""
     same = checkpoint_place(stream.checkpoint) == checkpoint_place(declared.checkpoint)
     return stream.name == declared.name and same
 

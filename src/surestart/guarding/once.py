@@ -24,7 +24,7 @@ from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.batch_commits import read_steps
 from surestart.guarding.batch_identity import identity_of_batch
-from surestart.guarding.once_on_session import explained, session_carries
+from surestart.guarding.once_on_session import explaining_second_write, session_carries
 from surestart.guarding.once_writers import carry, may_be_one
 from surestart.sinks.delta.identity import TXN_VERSION, commit_note
 from surestart.sinks.delta.transaction import append_pair
@@ -146,7 +146,7 @@ class OnceWriter:
 def _block(batch: DataFrame, batch_id: int, step: str, checkpoint: str) -> Iterator[OnceWriter]:
     spark = batch.sparkSession
     write = OnceWriter(spark, identity_of_batch(spark, checkpoint), batch_id)
-    with explained(lambda: second_write(step)), write.step(step):
+    with explaining_second_write(lambda: second_write(step)), write.step(step):
         yield write
     if not write.was_used:
         _log.warning(

@@ -50,7 +50,7 @@ def note_in(connection: Any, key: LedgerKey) -> bool:
 
 
 class _Plain:
-    """The connection with rows as tuples, whatever its owner has them as."""
+    """The connection, giving rows as tuples, whatever row factory its owner has set."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -39,8 +39,8 @@ def session_carries(spark: SparkSession, app_id: str, version: int, note: str) -
 
 
 @contextmanager
-def explained(second_write: Callable[[], Exception]) -> Iterator[None]:
-    """Delta speaks of options that nobody has set."""
+def explaining_second_write(second_write: Callable[[], Exception]) -> Iterator[None]:
+    """Inside the block Delta's error about options that nobody has set becomes one about the second write."""
     try:
         yield
     except Exception as problem:

@@ -1,7 +1,7 @@
 """The pair as options of DataFrameWriters, one write to each table: pyspark's writers ask for it while a block is open.
 
-On Spark Connect that is the only way: its sessions are the user's, and with what is set there, another stream or the
-notebook itself would write. What cannot carry the pair so is refused there before it runs.
+On Spark Connect that is the only way: the session there is the user's own, so another stream or the notebook itself
+would write with settings that are made in it. A write that cannot carry the pair this way is refused before it runs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from surestart.typed import in_the_code
 
 
 class Carrier(Protocol):
-    """What is asked by the writers of its session. busy: writes of its own are under way."""
+    """What is asked by the writers of its session.
+
+    busy: writes of its own are under way."""
 
     busy: bool
 
     def pair_for(self, target: str) -> dict[str, str]: ...
 
 
-# By session: of a stream that is its own on classic Spark; on Spark Connect each stream's function has a process.
+# By session. On classic Spark each stream has its own; on Spark Connect each stream's function has its own process.
 _carriers: dict[int, Carrier] = {}
 _changed: set[type] = set()
 _CHANGES = re.compile(r"\s*(?:WITH\b.*\b)?(MERGE|UPDATE|DELETE|INSERT)\b", re.IGNORECASE | re.DOTALL)
@@ -41,7 +43,7 @@ def carry(spark: Any, carrier: Carrier | None) -> Carrier | None:
 
 
 def _change(session: Any) -> None:
-    """Once for each kind of session; without an open block the writers do what they did."""
+    """Changes the writers, once for each kind of session. Without an open block they do what they did before."""
     if session in _changed:
         return
     _changed.add(session)

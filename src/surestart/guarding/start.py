@@ -25,11 +25,12 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.runs.find_owner import OWNER_RUNNING
 from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.start_gate import open_gate
-from surestart.spark.session import restarts_running, side_session
+from surestart.spark.session import read_setting, restarts_running, side_session
 from surestart.spark.stream_writer import read_writer, session_of_writer
 from surestart.streams.as_pipeline import stage_of_stream
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_notebook
+from surestart.verdict.state_change import STATE_FORMAT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,15 +96,22 @@ def start_declared(
     finally:
         starting.reset(token)
     run.started(str(query.id))
-    return watch(spark, query, run, checkpoint_place(own.stream.checkpoint))
+    return watch(spark, query, run, own.stream)
 
 
 def open_declared(spark: SparkSession, declared: Declared, accept: Sequence[str]) -> GuardedRun:
     """The stream is claimed and judged, and may start; a run of this process that was active is ended."""
     with _former_ended(spark, declared.stream):
-        stage = stage_of_stream(declared.stream)
+        stage = replace(stage_of_stream(declared.stream), confs=_formats_of_state(spark))
         side = side_session(spark)
         return open_gate(side, declared.environment, stage, accept=accept, commands=declared.commands)
+
+
+def _formats_of_state(spark: SparkSession) -> tuple[tuple[str, str], ...]:
+    """What the session would write state in: of all settings of state the one that Spark does not take from the
+    checkpoint."""
+    value = read_setting(spark, STATE_FORMAT)
+    return () if value is None else ((STATE_FORMAT, value),)
 
 
 @contextmanager

@@ -13,12 +13,18 @@ import atexit
 import copy
 import logging
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from surestart.environment import Table
+from surestart.facts.delta.batch_commits import rows_of_tables
+from surestart.facts.evidence.sink_names import DELTA_KINDS
+from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import FAILED, FINISHED, STOPPED
 from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.running_query import as_report, has_run
 from surestart.spark.session import is_connect
+from surestart.streams.stream import Stream
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -35,10 +41,12 @@ _watched: list[Watched] = []
 
 
 class Watched:
-    """One started query and its run. place: of its checkpoint."""
+    """One started query and its run. place: of its checkpoint. tables: that it is declared to write."""
 
-    def __init__(self, spark: SparkSession, query: StreamingQuery, run: GuardedRun, place: str) -> None:
-        self.place, self._run, self._spark = place, run, spark
+    def __init__(
+        self, spark: SparkSession, query: StreamingQuery, run: GuardedRun, place: str, tables: Sequence[Table] = ()
+    ) -> None:
+        self.place, self._run, self._spark, self._tables = place, run, spark, tuple(tables)
         # The user's object waits for the history in awaitTermination and stop; the thread must not wait for itself.
         self._query = copy.copy(query)
         self._stopped = False
@@ -69,7 +77,7 @@ class Watched:
             return False
 
     def will_stop(self) -> None:
-        """Whoever ends the query now means to."""
+        """From here on the end of the query is intended, and not a failure."""
         self._stopped = True
 
     def stop(self) -> None:
@@ -84,7 +92,7 @@ class Watched:
             self._thread.join(SETTLE_SECONDS)
 
     def count(self, raw: Any) -> None:
-        """A batch's report is counted, if it was not yet; an idle trigger's is none."""
+        """A batch's report is counted, unless it was counted before. An idle trigger's report is of no batch."""
         report = as_report(raw)
         if report is None or not has_run(report):
             return
@@ -93,7 +101,12 @@ class Watched:
         with self._counting:
             if self._newest is None or batch > self._newest:
                 self._newest = batch
-                self._run.count(batch, int(report.get("numInputRows") or 0), seconds, report)
+                self._run.count(batch, int(report.get("numInputRows") or 0) or self._ask_rows(batch), seconds, report)
+
+    def _ask_rows(self, batch: int) -> int:
+        if not is_connect(self._spark):
+            return 0
+        return rows_of_tables(self._spark, self._tables, str(self._query.id), batch)
 
     def _watch(self) -> None:
         failure: Exception | None = None
@@ -148,10 +161,15 @@ def watched_here() -> list[Watched]:
         return list(_watched)
 
 
-def watch(spark: SparkSession, query: StreamingQuery, run: GuardedRun, place: str) -> StreamingQuery:
+def watch(spark: SparkSession, query: StreamingQuery, run: GuardedRun, stream: Stream) -> StreamingQuery:
     """The query is watched until it ends. The same object is returned; its awaitTermination and stop return when the
     end is in the history: a script's next line may stop Spark."""
-    watched = Watched(spark, query, run, place)
+    tables = [
+        Table(sink.target, path=sink.path) if sink.path else Table(sink.target, qualified=sink.target)
+        for sink in stream.sinks
+        if sink.kind in DELTA_KINDS
+    ]
+    watched = Watched(spark, query, run, checkpoint_place(stream.checkpoint), tables)
     query._surestart_watched = watched  # type: ignore[attr-defined]
     query.__class__ = _settling(type(query))
     watched.begin()
@@ -162,7 +180,7 @@ _kinds: dict[type, type] = {}
 
 
 def _settling(kind: Any) -> type:
-    """Spark's own class, but that whoever waits for the end waits for the history, too."""
+    """Spark's own class, changed so that whoever waits for the query's end also waits for its row in the history."""
     if kind in _kinds:
         return _kinds[kind]
 
@@ -219,7 +237,7 @@ def _new_listener(spark: SparkSession) -> Any:
             """Nothing to count."""
 
         def onQueryTerminated(self, event: Any) -> None:
-            """The thread hears of it as soon, and from here no Spark job could be waited for."""
+            """Nothing to do: the thread learns of it as quickly, and no Spark job can be waited for in here."""
 
         def leave(self, watched: Watched) -> None:
             with _lock:

@@ -1,5 +1,5 @@
-"""What a writer would do is what was declared, or nothing is started: a judgement of another checkpoint or another
-table says nothing of this start."""
+"""A stream is started only if its writer does what was declared: a verdict on another checkpoint or table says nothing
+about this start."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def sink_of_writer(facts: WriterFacts, path: str, table: str) -> SinkDeclaration
 
 
 def with_sink_of_writer(stream: Stream, sink: SinkDeclaration | None) -> Stream:
-    """What nobody has declared is what the writer says; raises when it says something else than what was declared."""
+    """The declaration, completed by what the writer says. Raises when the writer says something else than was
+    declared."""
     if sink is None:
         return stream
     if not stream.sinks:

@@ -23,6 +23,8 @@ from surestart.errors import CannotTell
 from surestart.history.run_record import RunRecord, read_record
 from surestart.typed import typed
 
+# Whether the last owner lives is not known: a person looks, and accepts a start by this code.
+OWNER_UNKNOWN = "OWNER_UNKNOWN"
 _LIMIT = 8 << 20
 # A live owner says so as often; the runner asks five times a second.
 BEAT_SECONDS = 30
@@ -33,11 +35,13 @@ _FORMER = 20
 @dataclass(frozen=True)
 class ClaimContent:
     """record None: nobody has claimed the query, or what was written cannot be read.
-    beats: whoever holds it touches the file every BEAT_SECONDS."""
+    beats: whoever holds it touches the file every BEAT_SECONDS.
+    torn: something was written, and a crash or a full disk has left no whole of it."""
 
     record: RunRecord | None = None
     former: tuple[RunRecord, ...] = ()
     beats: bool = False
+    torn: bool = False
 
 
 class HeldClaim:
@@ -62,6 +66,10 @@ class HeldClaim:
         data = json.dumps(content).encode()
         os.pwrite(self._descriptor, data, 0)
         os.ftruncate(self._descriptor, len(data))
+
+    def forget(self) -> None:
+        """Nothing is claimed in it any more."""
+        os.ftruncate(self._descriptor, 0)
 
     def beat(self) -> None:
         """The file's time is now, by the clock of its file system. Costs nothing when it was so a moment ago."""
@@ -146,14 +154,17 @@ def seize_claim(path: Path, run_id: str) -> HeldClaim | None:
         alone.release(clear=True)
 
 
-def read_claim(path: Path) -> ClaimContent:
-    """What is claimed; nothing when there is no such file. Raises CannotTell for one that may not be read."""
+def read_claim(path: Path, size: int = 0) -> ClaimContent:
+    """What is claimed; nothing when there is no such file. Raises CannotTell for one that may not be read. size: as its
+    folder's listing says."""
     try:
-        return _parse(path.read_bytes()[:_LIMIT])
+        data = path.read_bytes()[:_LIMIT]
     except FileNotFoundError:
         return ClaimContent()
     except OSError as problem:
         raise _unreadable(path, problem) from problem
+    # One that is given up is removed, not emptied.
+    return _parse(data) if data or not size else ClaimContent(torn=True)
 
 
 def _unreadable(path: Path, problem: OSError) -> CannotTell:
@@ -168,23 +179,12 @@ def _unreadable(path: Path, problem: OSError) -> CannotTell:
 
 
 def _keep_private(folder: Path) -> None:
-    """Only its owner enters. Made by an earlier version, or by root, it may be open, or another's: then it stays."""
+    """Nobody but its owner may enter the folder. One that an earlier version or root has made may be open: it stays
+    so."""
     there = folder.stat()
     if there.st_uid == os.geteuid() and there.st_mode & 0o077:
         with contextlib.suppress(PermissionError):
             folder.chmod(0o700)
-
-
-def read_whole_claim(path: Path) -> ClaimContent:
-    """Raises OSError where there is a claim that cannot be read: that is not one that says nothing."""
-    try:
-        data = path.read_bytes()[:_LIMIT]
-    except FileNotFoundError:
-        return ClaimContent()
-    content = _parse(data)
-    if data.strip() and content == ClaimContent():
-        raise OSError("its content is not whole")
-    return content
 
 
 def _parse(data: bytes) -> ClaimContent:
@@ -194,8 +194,8 @@ def _parse(data: bytes) -> ClaimContent:
         former = tuple(one for item in content.get("former", ()) if (one := read_record(item)) is not None)
         beats = content.get("beats") is True
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ClaimContent()
-    return ClaimContent(record, former, beats)
+        return ClaimContent(torn=bool(data.strip()))
+    return ClaimContent(record, former, beats, torn=record is None and bool(content["record"]))
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

@@ -45,7 +45,7 @@ COLUMNS = {
     "at": "BIGINT",
     "runs": "STRING",
 }
-# Its rows say all; of its log only the newest part is ever read, and Delta removes the rest.
+# The rows say all. Only the newest part of the log is ever read; Delta removes the rest.
 _PROPERTIES = {
     "delta.logRetentionDuration": "interval 1 days",
     # Delta wants it to be no longer than that.
@@ -117,10 +117,10 @@ def read_claim_rows(environment: Environment, spark: SparkSession | None) -> tup
     table = environment.table(TABLE)
     found: Iterable[Mapping[str, Any]]
     if table.path and ("://" not in table.path or spark is None):
-        from surestart.facts.delta.rows import read_rows
+        from surestart.facts.delta.rows import read_table_rows
 
         try:
-            found = list(read_rows(table.path))
+            found = list(read_table_rows(table.path))
         except NoDeltaLog:
             return ()
     elif spark is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from surestart.history.process_facts import read_process_facts
 from surestart.history.run_record import RunRecord
 from surestart.spark.session import spark_version
 from surestart.stage import Stage
-from surestart.typed import at, word
+from surestart.typed import Place, Words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ def describe_run(spark: SparkSession, environment: Environment, stage: Stage) ->
     )
 
 
-def options_of(environment: Environment) -> str:
+def options_of(environment: Environment) -> Words:
     """What a command needs beside --env to speak of the same place."""
     if environment.root:
         usual = {"root": environment.root}
@@ -54,22 +55,23 @@ def options_of(environment: Environment) -> str:
         own = environment.name in DEFAULT_ROOTS and environment.root == str(
             Path.cwd() / ".surestart" / environment.name
         )
-        parts = [] if own else [f"--root {word(environment.root)}"]
+        words = [] if own else ["--root", environment.root]
     else:
         usual = {"catalog": environment.catalog, "schema": environment.schema}
-        parts = [f"--set {key}={word(value)}" for key, value in usual.items()]
+        words = settings_of(usual)
     there = environment_from_settings(environment.name, environment.pipeline, usual, environ={})
-    parts += [
-        f"--set {key}={word(getattr(environment, key))}"
-        for key in ("checkpoint_root", "landing")
-        if getattr(environment, key) and getattr(environment, key) != getattr(there, key)
-    ]
-    return " ".join([*parts, *([environment.typed] if environment.typed else [])])
+    moved = {key: getattr(environment, key) for key in ("checkpoint_root", "landing")}
+    words += settings_of({key: place for key, place in moved.items() if place and place != getattr(there, key)})
+    return (*words, *environment.typed)
 
 
-def named(environment: Environment) -> str:
+def settings_of(settings: Mapping[str, str]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+def named(environment: Environment) -> Place:
     """-e and what else a command needs to speak of this environment."""
-    return at(environment.name, options_of(environment))
+    return Place(environment.name, options_of(environment))
 
 
 def now_ms() -> int:

@@ -20,8 +20,8 @@ from pathlib import Path
 from surestart.errors import CannotTell
 from surestart.facts.delta.actions import damaged, read_actions
 from surestart.facts.delta.listing import commit_name, read_listing
-from surestart.facts.delta.rows import read_rows
-from surestart.facts.storage.open_storage import open_storage
+from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.storage.open_storage import open_storage, open_unbounded
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
 from surestart.history.deciding_runs import deciding_runs
@@ -65,11 +65,12 @@ def read_recent_runs(table: str, newest: int, commits: int) -> list[RunRecord]:
 
 
 def fold_log_runs(table: str) -> None:
-    """The summary is not much older than the log. Nothing depends on it: what stands in the way is passed over."""
+    """The summary is not much older than the log. Nothing depends on it, so whatever prevents it is passed over."""
     with contextlib.suppress(OSError, CannotTell):
         if not _has_grown(Path(table)):
             return
-        files = open_storage(table)
+        # Without a budget: a log of 28,000 commits whose summary is lost could else never get one again.
+        files = open_unbounded(table)
         there = read_log_runs(table, files)
         if there.behind < FOLD:
             return
@@ -111,7 +112,7 @@ def _read_whole(table: str, files: Storage) -> LogRuns:
     former: list[RunRecord] = []
     if listing.earliest_commit > 0:
         # Older commits are gone from the log; their rows are in the table.
-        former = [record for row in read_rows(table) if (record := read_record(row)) is not None]
+        former = [record for row in read_table_rows(table) if (record := read_record(row)) is not None]
     found, newest = _read_from(files, listing.earliest_commit)
     if newest < listing.latest:
         raise damaged(f"{table}/_delta_log", f"lacks commit {newest + 1}")

@@ -18,11 +18,12 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.facts.delta import Commit, read_history
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.history.claim_file import claims_folder, read_whole_claim
+from surestart.history.claim_file import OWNER_UNKNOWN, claims_folder, read_claim
 from surestart.history.claim_row import read_claim_rows
+from surestart.history.describe_run import options_of
 from surestart.history.log_runs import read_log_runs, read_recent_runs
 from surestart.history.run_record import COLUMNS, REMEDY, TABLE, RunRecord, merge_events, read_note, read_record
-from surestart.typed import spark_sql, typed
+from surestart.typed import spark_sql, surestart, typed
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -34,13 +35,15 @@ COMMITS = 300
 _FORMER, _AT_PLACE = 2_000, 50
 
 
-def read_runs(environment: Environment, spark: SparkSession | None = None, query: str = "") -> tuple[RunRecord, ...]:
+def read_runs(
+    environment: Environment, spark: SparkSession | None = None, query: str = "", *, claims_of: Iterable[str] = ()
+) -> tuple[RunRecord, ...]:
     """The newest runs of the environment's table, and of each query those that decide, oldest first; of one query when
-    it is named. Raises CannotTell when there is a history that cannot be read: a history that is out of reach is not an
-    empty one."""
+    it is named. claims_of: queries whose claims are looked up by name, whatever their folder's listing says. Raises
+    CannotTell when there is a history that cannot be read: a history that is out of reach is not an empty one."""
     table = environment.table(TABLE)
     claimed = _claimed(environment, spark)
-    found = [*claimed, *_unwritten(environment)]
+    found = [*claimed, *_unwritten(environment, (query,) if query else claims_of)]
     if _is_local(table.path):
         with contextlib.suppress(NoDeltaLog):
             there = read_log_runs(table.path)
@@ -56,7 +59,7 @@ def read_runs(environment: Environment, spark: SparkSession | None = None, query
 def read_deciding_runs(environment: Environment, spark: SparkSession, query: str, place: str) -> tuple[RunRecord, ...]:
     """Those that a start of this query is judged by, and those of other queries at its place, oldest first. Raises
     CannotTell when there is a history that cannot be read."""
-    found = [*_claimed(environment, spark), *_unwritten(environment)]
+    found = [*_claimed(environment, spark), *_unwritten(environment, (query,))]
     if claims_folder(environment) is not None:
         with contextlib.suppress(NoDeltaLog):
             found += read_log_runs(environment.table(TABLE).path).runs
@@ -82,24 +85,36 @@ def _claimed(environment: Environment, spark: SparkSession | None) -> list[RunRe
     return [run for row in read_claim_rows(environment, spark) for run in row.runs]
 
 
-def _unwritten(environment: Environment) -> Iterator[RunRecord]:
+def _unwritten(environment: Environment, queries: Iterable[str]) -> Iterator[RunRecord]:
     folder = claims_folder(environment)
     if folder is None:
         return
     from surestart.facts.storage.open_storage import open_storage
 
     try:
-        names = sorted(entry.name for entry in open_storage(str(folder)).list_folder(""))
+        sizes = {entry.name: entry.size or 0 for entry in open_storage(str(folder)).list_folder("")}
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise _claims_unread(folder, error) from error
-    for path in (folder / name for name in names if name.endswith(".lock")):
-        try:
-            claim = read_whole_claim(path)
-        except OSError as error:
-            raise _claims_unread(path, error) from error
+    names = {name for name in sizes if name.endswith(".lock")} | {f"{query}.lock" for query in queries}
+    for path in (folder / name for name in sorted(names)):
+        claim = read_claim(path, sizes.get(path.name, 0))
+        if claim.torn:
+            raise _claim_torn(environment, path)
         yield from (claim.record, *claim.former) if claim.record else claim.former
+
+
+def _claim_torn(environment: Environment, path: Path) -> CannotTell:
+    query = path.name.removesuffix(".lock")
+    return CannotTell(
+        f"{path} is not whole: who has run {query} last is not known",
+        meaning="A crash or a full disk leaves such a claim. Whether a driver on another machine has it still, and "
+        "what became of the run that it named, only somebody who has looked can say.",
+        next=environment.accept_command(query, OWNER_UNKNOWN, options_of(environment)),
+        do_not=f"accept it before you have looked whether {query} runs elsewhere.",
+        code=OWNER_UNKNOWN,
+    )
 
 
 def _claims_unread(path: Path, error: OSError) -> CannotTell:
@@ -112,11 +127,11 @@ def _claims_unread(path: Path, error: OSError) -> CannotTell:
 
 
 def _rows(environment: Environment) -> list[RunRecord]:
-    from surestart.facts.delta.rows import read_rows
+    from surestart.facts.delta.rows import read_table_rows
 
     table = environment.table(TABLE)
     try:
-        rows = list(read_rows(table.path)) if table.path else []
+        rows = list(read_table_rows(table.path)) if table.path else []
     except NoDeltaLog:
         return []
     return [record for row in rows if (record := read_record(row)) is not None]
@@ -135,7 +150,7 @@ def _newest_commits(environment: Environment, spark: SparkSession | None) -> tup
         raise CannotTell(
             f"the run history {table.sql} is in a catalog and no session was given",
             meaning="Its files cannot be opened by name from here.",
-            next="surestart history  # on the cluster, or through Databricks Connect",
+            next=surestart("history", note="on the cluster, or through Databricks Connect"),
             code="HistoryOutOfReach",
         )
     from pyspark.errors import AnalysisException

@@ -21,7 +21,7 @@ FINISHED, FAILED, STOPPED, DIED = "finished", "failed", "stopped", "died"
 class RunRecord:
     """place: the checkpoint path in its canonical form.
     sinks, sources: target to table or topic id.
-    outcome "": not ended as far as is known.
+    outcome: "" for a run that has not ended, as far as is known.
     job_attempt: the task of the job run and how often it was started, `raw_ingest/2`.
     taken_over: the run whose place this one took, as a sentence.
     remedy, undoes: of a row of the event `remedy`, the digest of the remedy that was applied, or of the one that was

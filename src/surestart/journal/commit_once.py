@@ -1,8 +1,8 @@
 """A remedy's own Delta commits: each is made once, however often its step is entered, on every kind of compute.
 
-    append_once     rows are added
-    replace_once    the rows of a condition go, and others take their place
-    mark_once       no row at all: a version that a stage begins at, or that a RESTORE stands behind
+    append_step_once  rows are added
+    replace_once      the rows of a condition go, and others take their place
+    mark_once         no row at all: a version that a stage begins at, or that a RESTORE stands behind
 
 Each is one write of a DataFrame with three options: the pair (remedy-<digest>:<step>, 0), by which Delta drops a second
 one, whenever a process wakes up that was about to make it, and a note with digest and step, by which it is found again.
@@ -32,14 +32,15 @@ ALL_ROWS = "true"
 _COMMITS = 1000
 
 
-def append_once(rows: DataFrame, table: Table, digest: str, step: str, restores: int | None = None) -> int:
-    """The rows are in the table, in one commit of this step; its version. restores: what a RESTORE behind it is to."""
+def append_step_once(rows: DataFrame, table: Table, digest: str, step: str, restores: int | None = None) -> int:
+    """The rows are in the table, in one commit of this step; returns its version. restores: the version to which the
+    RESTORE that follows goes back."""
     return _write_once(rows, table, digest, step, note_of(digest, step, restores), {})
 
 
 def mark_once(spark: SparkSession, table: Table, digest: str, step: str, restores: int | None = None) -> int:
     """The table has a commit of this step that changes no row; its version."""
-    return append_once(nothing(spark, table), table, digest, step, restores)
+    return append_step_once(nothing(spark, table), table, digest, step, restores)
 
 
 def replace_once(rows: DataFrame, table: Table, digest: str, step: str, where: str = ALL_ROWS) -> int:
@@ -84,7 +85,7 @@ def quoted(name: str) -> str:
 
 def find_commit(spark: SparkSession, table: Table, digest: str, step: str) -> int | None:
     """The version that this step made, among the newest commits of the table."""
-    for commit in reversed(read_newest(spark, table)):
+    for commit in reversed(read_newest_commits(spark, table)):
         note = read_remedy_note(commit.user_metadata)
         if note is not None and (note.digest, note.step) == (digest, step):
             return commit.version
@@ -93,11 +94,11 @@ def find_commit(spark: SparkSession, table: Table, digest: str, step: str) -> in
 
 def find_undo(spark: SparkSession, table: Table, digest: str, step: str) -> int | None:
     """The version at which the undo of this step put the table back."""
-    found = find_undos(read_newest(spark, table))
+    found = find_undos(read_newest_commits(spark, table))
     return next((version for version, note in found.items() if note.is_of(digest, step)), None)
 
 
-def read_newest(spark: SparkSession, table: Table, limit: int = _COMMITS) -> Sequence[Commit]:
+def read_newest_commits(spark: SparkSession, table: Table, limit: int = _COMMITS) -> Sequence[Commit]:
     """Oldest first. A table's own files answer at once; DESCRIBE HISTORY takes Spark jobs."""
     if table.path:
         return read_history(table.path, limit=limit)

@@ -23,7 +23,7 @@ from surestart.facts.delta import read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import named
 from surestart.journal.journal_row import write_journal_row
-from surestart.journal.passing import Passing, read_passing
+from surestart.journal.pass_over_note import PassOverNote, read_pass_over_note
 from surestart.journal.states import BEGUN as BEGUN
 from surestart.journal.states import DONE as DONE
 from surestart.journal.states import FILLING as FILLING
@@ -33,6 +33,7 @@ from surestart.journal.states import STATES as STATES
 from surestart.journal.states import UNDOING as UNDOING
 from surestart.journal.states import UNDONE as UNDONE
 from surestart.journal.states import WITHDRAWN as WITHDRAWN
+from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _COMMITS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """facts: what a step found or left behind that a later step, or its undo, needs."""
 
     digest: str
@@ -64,22 +65,23 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """All entries of one digest, in their order. passed: the streams that have passed over what its undo has taken
-    back."""
+    """All entries of one digest, in their order.
 
-    entries: tuple[Entry, ...]
-    passed: tuple[Passing, ...] = ()
+    passed: the streams that have passed over what its undo has taken back."""
+
+    entries: tuple[JournalEntry, ...]
+    passed: tuple[PassOverNote, ...] = ()
 
     @property
     def digest(self) -> str:
         return self.entries[0].digest
 
     @property
-    def first(self) -> Entry:
+    def first(self) -> JournalEntry:
         return self.entries[0]
 
     @property
-    def last(self) -> Entry:
+    def last(self) -> JournalEntry:
         return self.entries[-1]
 
     @property
@@ -104,7 +106,7 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Half-way: no stage that it touches may start. A backfill stops nobody."""
+        """Whether it is unfinished and no stage that it touches may start. A backfill stops nobody."""
         return STATES[self.state].stops_stages and self.first.remedy != "backfill"
 
     @property
@@ -123,13 +125,13 @@ class Journal:
 
     @property
     def undone(self) -> frozenset[str]:
-        """Since the undo began; one that had to be given up before does not count."""
+        """The steps that were taken back since the undo began. An earlier undo that was given up does not count."""
         begun = max((index for index, entry in enumerate(self.entries) if entry.state == UNDOING), default=0)
         return frozenset(entry.step for entry in self.entries[begun:] if entry.state == UNDONE)
 
     @property
     def paused_jobs(self) -> Mapping[str, Any] | None:
-        """How the jobs were before this remedy, or its undo, has paused them; None once they were started again."""
+        """How the jobs were set before this remedy, or its undo, paused them; None once they were started again."""
         found = None
         for entry in self.entries:
             if entry.state in (DONE, UNDONE) and entry.step in (JOBS, UNPAUSE):
@@ -144,7 +146,7 @@ class Journal:
         return not retired and self.state not in (BEGUN, UNDOING) and self.paused_jobs is not None
 
     def facts(self, step: str) -> Mapping[str, Any]:
-        """What that step left behind when it was done; empty if it was not."""
+        """What the step noted when it was done; empty if it was not done."""
         return self._facts(DONE, step)
 
     def undo_facts(self, step: str) -> Mapping[str, Any]:
@@ -155,7 +157,7 @@ class Journal:
         return found[-1] if found else {}
 
 
-def append_entry(spark: SparkSession, environment: Environment, entry: Entry, plan: str = "") -> None:
+def append_entry(spark: SparkSession, environment: Environment, entry: JournalEntry, plan: str = "") -> None:
     """The entry is in the journal, once: a second writer of the same number is dropped by Delta."""
     body = asdict(entry)
     values = {
@@ -175,7 +177,7 @@ def append_entry(spark: SparkSession, environment: Environment, entry: Entry, pl
         raise Refused(
             f"entry {entry.number} of the remedy {entry.digest[:12]} is another process's",
             meaning="Somebody else is applying or undoing the same plan at this moment. This call stops here.",
-            next=f"surestart apply {entry.digest[:12]} {named(environment)}" + "  # once the other has ended",
+            next=surestart("apply", entry.digest[:12], place=named(environment), note="once the other has ended"),
             code=OF_ANOTHER,
         )
 
@@ -199,7 +201,7 @@ def read_journals(environment: Environment, spark: SparkSession | None = None) -
         notes = _notes_by_session(spark, table.sql)
     return _collect(
         [entry for note in notes if (entry := _read_entry(note)) is not None],
-        [passing for note in notes if (passing := read_passing(note)) is not None],
+        [passing for note in notes if (passing := read_pass_over_note(note)) is not None],
     )
 
 
@@ -216,7 +218,7 @@ def read_plan_text(spark: SparkSession, environment: Environment, digest: str) -
 
 
 def find_open(journals: Iterable[Journal], query: str) -> Journal | None:
-    """The remedy that stands half-way over this query."""
+    """The unfinished remedy that keeps this query from starting."""
     return next((journal for journal in journals if journal.is_open and query in journal.first.queries), None)
 
 
@@ -240,11 +242,11 @@ def settled_tables(environment: Environment, journals: Iterable[Journal], stage:
     return {}
 
 
-def _collect(entries: Iterable[Entry], passings: Iterable[Passing]) -> tuple[Journal, ...]:
-    by_digest: dict[str, list[Entry]] = {}
+def _collect(entries: Iterable[JournalEntry], passings: Iterable[PassOverNote]) -> tuple[Journal, ...]:
+    by_digest: dict[str, list[JournalEntry]] = {}
     for entry in entries:
         by_digest.setdefault(entry.digest, []).append(entry)
-    passed: dict[str, list[Passing]] = {}
+    passed: dict[str, list[PassOverNote]] = {}
     for passing in passings:
         passed.setdefault(passing.digest, []).append(passing)
     return tuple(
@@ -253,17 +255,17 @@ def _collect(entries: Iterable[Entry], passings: Iterable[Passing]) -> tuple[Jou
     )
 
 
-def _read_entry(note: str) -> Entry | None:
+def _read_entry(note: str) -> JournalEntry | None:
     if f'"{NOTE}"' not in note:
         return None
     try:
         values = json.loads(note)[NOTE]
-        return Entry(**{**values, "queries": tuple(values["queries"])})
+        return JournalEntry(**{**values, "queries": tuple(values["queries"])})
     except (ValueError, KeyError, TypeError) as problem:
         raise CannotTell(
             "the journal of remedies has an entry that this version cannot read",
             meaning="Whether a remedy stands half-way cannot be told, so nothing is started.",
-            next="surestart --version  # and use the version that wrote it, or a newer one",
+            next=surestart("--version", note="and use the version that wrote it, or a newer one"),
             code="JournalUnreadable",
         ) from problem
 
@@ -273,7 +275,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
         raise CannotTell(
             f"the journal of remedies {sql} is in a catalog and no session was given",
             meaning="Whether a remedy stands half-way is known to the catalog only.",
-            next="surestart history  # on the cluster, or through Databricks Connect",
+            next=surestart("history", note="on the cluster, or through Databricks Connect"),
             code="JournalOutOfReach",
         )
     from pyspark.errors import AnalysisException

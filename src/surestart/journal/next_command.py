@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from surestart.environment import Environment
 from surestart.history.describe_run import named as named
-from surestart.typed import surestart
+from surestart.typed import PLAN_FILE, NextCommand, surestart
 
 
-def plan_command(environment: Environment, remedy: str, stage: str, options: str = "") -> str:
-    given = " ".join(part for part in (options, named(environment)) if part)
-    return surestart("plan", remedy, stage, place=f"{given} -o plan.json")
+def plan_command(environment: Environment, remedy: str, stage: str, *options: object, note: str = "") -> NextCommand:
+    return surestart("plan", remedy, stage, *options, place=named(environment), more=PLAN_FILE, note=note)

@@ -15,7 +15,7 @@ DONE, UNDONE = "done", "undone"
 
 
 @dataclass(frozen=True)
-class State:
+class RemedyState:
     """means: for a reader.
     moves: the states that may follow.
     verb: the command that carries the remedy on from here; "" where nothing is left to do.
@@ -31,27 +31,29 @@ class State:
 
 FIRST = (FILLING, BEGUN)
 STATES = {
-    FILLING: State(
+    FILLING: RemedyState(
         "new tables are filled beside those of the stages", (BEGUN, UNDOING, WITHDRAWN), "apply", alone=True
     ),
-    BEGUN: State(
+    BEGUN: RemedyState(
         "tables and checkpoints are being changed",
         (RELEASED, FILLING, UNDOING, WITHDRAWN),
         "apply",
         stops_stages=True,
         alone=True,
     ),
-    RELEASED: State("the stages may start; they are run again, and the rows counted", (FINISHED, UNDOING), "apply"),
-    FINISHED: State("every step is done", (UNDOING,)),
+    RELEASED: RemedyState(
+        "the stages may start; they are run again, and the rows counted", (FINISHED, UNDOING), "apply"
+    ),
+    FINISHED: RemedyState("every step is done", (UNDOING,)),
     # Back to where it stood, when nothing can be taken back.
-    UNDOING: State(
+    UNDOING: RemedyState(
         "the steps are being taken back",
         (WITHDRAWN, FILLING, BEGUN, RELEASED, FINISHED),
         "undo",
         stops_stages=True,
         alone=True,
     ),
-    WITHDRAWN: State("all is as it was before, or nothing was changed", ()),
+    WITHDRAWN: RemedyState("all is as it was before, or nothing was changed", ()),
 }
 
 

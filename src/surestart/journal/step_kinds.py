@@ -1,16 +1,16 @@
 """Every kind of step that a plan may have, in one table: asked by whoever makes a plan, applies it, undoes it or checks
 it. `surestart.remedies.steps` has a module of the same name for each kind that is no step of jobs.
 
-    BESIDE   before anything stands still: new tables are filled
-    STILL    while the stages stand still, their queries claimed
-    AFTER    when the stages may start again
+    WHILE_RUNNING   the stages may run: new tables are filled beside theirs
+    WHILE_STOPPED   the stages stand still, and their queries are claimed
+    AFTERWARDS      the stages may start again
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-BESIDE, STILL, AFTER = "beside", "still", "after"
+WHILE_RUNNING, WHILE_STOPPED, AFTERWARDS = "beside", "still", "after"
 RESTORE = "restore"
 
 
@@ -26,7 +26,7 @@ class StepKind:
 
     does: str
     undoes: str
-    phase: str = STILL
+    phase: str = WHILE_STOPPED
     undo_rank: int | None = 2
     changes_content: bool = False
     removes_rows: bool = False
@@ -35,14 +35,14 @@ class StepKind:
 
 
 _NOTHING = "nothing"
-# An undo goes backwards, but for the ranks: Delta tables are first, because only they can turn out to be past help;
-# then databases and other sinks, whose removed rows are kept; how the stages go on is last, because it
-# follows from what the tables are by then.
+# An undo takes the steps backwards, in the order of their ranks. Delta tables are first, because only a table may turn
+# out to be beyond restoring. Then databases and other sinks, whose removed rows are kept. How the stages go on is last,
+# because it follows from what the tables are by then.
 STEP_KINDS = {
     "jobs": StepKind("writes down how the jobs are set", _NOTHING, undo_rank=None, is_of_jobs=True),
     "stop": StepKind("pauses the jobs and ends their runs", "sets them back", undo_rank=None, is_of_jobs=True),
     "look": StepKind("looks once more whether anything has moved", _NOTHING, undo_rank=None, is_of_jobs=True),
-    "unpause": StepKind("sets the jobs as they were", _NOTHING, AFTER, None, is_of_jobs=True),
+    "unpause": StepKind("sets the jobs as they were", _NOTHING, AFTERWARDS, None, is_of_jobs=True),
     "keep": StepKind("freezes which rows stay", "nothing: the marks are harmless"),
     "clear": StepKind(
         "removes the others from a Delta table", "RESTORE", undo_rank=0, changes_content=True, removes_rows=True
@@ -66,16 +66,23 @@ STEP_KINDS = {
     "rewind": StepKind(
         "puts a checkpoint that ends with a batch in the place of the one in use", "puts that back, byte for byte"
     ),
+    "clone": StepKind("makes a shallow clone of a table in a fork's folder", "drops the fork", changes_stage=False),
+    "fork": StepKind("writes the fork's checkpoint and declaration", "drops the fork", changes_stage=False),
+    "move": StepKind(
+        "moves a checkpoint to another place, and puts a file where it was",
+        "moves it back, with what was written since",
+    ),
+    "declare": StepKind("has surestart.toml name the new place", "has it name the old one, byte for byte"),
     "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte"),
     "start": StepKind("says how each stage begins", "says how it goes on", undo_rank=3),
     "backfill": StepKind("writes rows that are missing", "uses up its identity, where it has not written them"),
-    "fill": StepKind("fills new tables beside", "drops them", BESIDE),
+    "fill": StepKind("fills new tables beside", "drops them", WHILE_RUNNING),
     "mark": StepKind("notes where the new output ends", _NOTHING),
     "check": StepKind("counts what was filled beside", _NOTHING),
     "swap": StepKind("puts it in the place of the table's rows", "RESTORE", undo_rank=0, changes_content=True),
-    "run": StepKind("runs a stage through its gate", _NOTHING, AFTER, None, changes_stage=False),
-    "certify": StepKind("counts every row", _NOTHING, AFTER, None, changes_stage=False),
-    "drop": StepKind("drops what was filled beside", _NOTHING, AFTER),
+    "run": StepKind("runs a stage through its gate", _NOTHING, AFTERWARDS, None, changes_stage=False),
+    "certify": StepKind("counts every row", _NOTHING, AFTERWARDS, None, changes_stage=False),
+    "drop": StepKind("drops what was filled beside", _NOTHING, AFTERWARDS),
 }
 
 

@@ -25,11 +25,11 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.added_files import read_added_files
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.facts.delta.remedy_note import REWIND, is_put_back
+from surestart.facts.delta.remedy_note import REWIND, is_restored
 from surestart.facts.evidence.session_evidence import with_changes
-from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Entry, Journal
+from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.next_command import plan_command
-from surestart.journal.passing import Passing
+from surestart.journal.pass_over_note import PassOverNote
 from surestart.journal.step_kinds import RESTORE, changes_content
 from surestart.typed import surestart
 
@@ -53,13 +53,14 @@ class TakenBack:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """taken_back: in the order of the table's versions. files: what was added in between, by name."""
+    """taken_back: in the order of the table's versions.
+    files: what was added in between, by name."""
 
     taken_back: tuple[TakenBack, ...] = ()
     files: tuple[str, ...] = ()
 
     def options(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Those of the reader, which then gives the rows that no undo has taken back."""
+        """The options for the reader, which then gives only rows that no undo has taken back."""
         if not self.taken_back:
             return dict(given)
         found = {**given, SKIP: "true"}
@@ -71,17 +72,20 @@ class PassedOver:
 
 
 @dataclass(frozen=True)
-class Stand:
-    """Where a stage stands in its input. first: the version whose commit Spark looks at first when it starts. reached:
-    everything before that version is planned or done. streams: by what this one is known, the first of them from here
-    on; none where it cannot be told how far it has come."""
+class InputStand:
+    """Where a stage stands in its input.
+
+    first: the version whose commit Spark looks at first when it starts.
+    reached: everything before that version is planned or done.
+    streams: by what this one is known, the first of them from here on; none where it cannot be told how far it has
+        come."""
 
     first: int
     reached: int
     streams: tuple[str, ...] = field(default=(), compare=False)
 
 
-def read_stand(checkpoint: str, begins_at: int | None, begin: str = "") -> Stand | None:
+def read_stand(checkpoint: str, begins_at: int | None, begin: str = "") -> InputStand | None:
     """None: the stage begins with what the table holds. begins_at: its startingVersion. begin: what says so, by which
     a stream without an identity is known.
 
@@ -91,7 +95,7 @@ def read_stand(checkpoint: str, begins_at: int | None, begin: str = "") -> Stand
     newest = found.latest_planned
     streams = tuple(one for one in (found.query_id, begin) if one)
     if newest is None:
-        return None if begins_at is None else Stand(begins_at, begins_at, streams)
+        return None if begins_at is None else InputStand(begins_at, begins_at, streams)
     reached = _next_version(found.offsets.get(newest))
     if newest == 0:
         # Its snapshot is taken anew; behind that stands what it has reached.
@@ -100,8 +104,8 @@ def read_stand(checkpoint: str, begins_at: int | None, begin: str = "") -> Stand
         first = _next_version(found.offsets.get(newest - 1), whole=False)
     if first is None or reached is None:
         # Spark will not start from there either, and until somebody has looked nothing counts as passed.
-        return Stand(first or 0, reached or 0)
-    return Stand(first, reached, streams)
+        return InputStand(first or 0, reached or 0)
+    return InputStand(first, reached, streams)
 
 
 def _next_version(entry: object, whole: bool = True) -> int | None:
@@ -122,7 +126,7 @@ def find_passed_over(
     stage: str,
     table: Table,
     options: Mapping[str, str],
-    stand: Stand | None,
+    stand: InputStand | None,
 ) -> PassedOver:
     """For a stage that reads the table by these options. Raises Refused where it would pass over something else with
     it, or has read what was taken back."""
@@ -141,33 +145,34 @@ def find_passed_over(
     return PassedOver(ahead, tuple(dict.fromkeys(files)))
 
 
-def has_read(stand: Stand, back: TakenBack) -> bool:
+def has_read(stand: InputStand, back: TakenBack) -> bool:
     """The stage has read some of it, or may have: it stands among it, and nobody has noted that it passes over it."""
     return _is_among(stand, back) and not back.passed.intersection(stand.streams)
 
 
-def find_unnoted(stand: Stand | None, ahead: Iterable[TakenBack]) -> tuple[Passing, ...]:
-    """To be noted of a stream that stands before them, and begins to pass over them."""
+def find_unnoted(stand: InputStand | None, ahead: Iterable[TakenBack]) -> tuple[PassOverNote, ...]:
+    """What has to be noted for a stream that stands before them and begins to pass over them."""
     if stand is None or not stand.streams:
         return ()
     return tuple(
-        Passing(one.digest, one.step, stand.streams[0])
+        PassOverNote(one.digest, one.step, stand.streams[0])
         for one in ahead
         if stand.reached <= one.before + 1 and not one.passed.intersection(stand.streams)
     )
 
 
-def _is_among(stand: Stand, back: TakenBack) -> bool:
+def _is_among(stand: InputStand, back: TakenBack) -> bool:
     return any(back.before + 1 < place <= back.version for place in (stand.first, stand.reached))
 
 
 def find_strange(commits: Iterable[Commit], known: Sequence[TakenBack]) -> Commit | None:
-    """The first that removes or rewrites rows and lies in nothing that was taken back: a stream stops there."""
+    """The first commit that removes or rewrites rows and was not taken back: a stream stops there."""
     return next((one for one in commits if _removes(one) and not any(_within(one, back) for back in known)), None)
 
 
 def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack, ...]:
-    """By undos of remedies that have changed the table, and by rewinds that stand, as the journal has them."""
+    """What the journal says was taken back from the table: by undos of remedies that had changed it, and by rewinds
+    that stand."""
     found = []
     for journal in journals:
         for entry in journal.entries:
@@ -179,7 +184,7 @@ def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack,
     return tuple(sorted(found, key=lambda one: one.version))
 
 
-def _taken_back_by(journal: Journal, entry: Entry, table: str) -> str:
+def _taken_back_by(journal: Journal, entry: JournalEntry, table: str) -> str:
     """The name of the RESTORE in the table's log; "" where the entry is of none."""
     kind, _, name = entry.step.partition(":")
     if name != table or not changes_content(kind):
@@ -191,17 +196,17 @@ def _taken_back_by(journal: Journal, entry: Entry, table: str) -> str:
 
 
 def _ahead(known: Iterable[TakenBack], commits: Sequence[Commit], first: int) -> tuple[TakenBack, ...]:
-    """Those that a stream has still before it. The table's own log has to say so too: another table of the same name
-    has other commits under these numbers."""
+    """What was taken back and the stream has not passed yet. The table's own log has to say so too: another table of
+    the same name has other commits under these numbers."""
     return tuple(
         one
         for one in known
-        if one.version >= first and is_put_back(commits, one.digest, one.step, one.before, one.version)
+        if one.version >= first and is_restored(commits, one.digest, one.step, one.before, one.version)
     )
 
 
 def read_commits(spark: SparkSession | None, table: Table, first: int) -> tuple[Commit, ...]:
-    """Of the table, from that version on, with what each has removed."""
+    """The commits of the table from that version on, with what each has removed."""
     if table.path:
         try:
             return read_history(table.path, since=first, limit=_COMMITS, with_files=True)
@@ -219,7 +224,7 @@ def read_commits(spark: SparkSession | None, table: Table, first: int) -> tuple[
 
 
 def _removes(commit: Commit) -> bool:
-    """Or may: what the history of a catalog's table does not say is no append."""
+    """Whether it removes rows, or may: where the history of a catalog's table does not say, it counts as no append."""
     return commit.changes is None or commit.changes.removed > 0
 
 
@@ -242,12 +247,13 @@ def _added(spark: SparkSession | None, table: Table, back: TakenBack, commits: S
 
 
 def _may_remove_files(commit: Commit) -> bool:
-    """Then a version behind it may hold no longer what one in between has added; an OPTIMIZE is enough."""
+    """Whether it may remove files: then a later version may no longer hold what was added in between. An OPTIMIZE does
+    that."""
     return commit.changes is None or commit.changes.removed > 0 or commit.changes.added == 0
 
 
 def _files_at(spark: SparkSession, table: Table, version: int) -> list[str]:
-    """From the log; no file is opened, so that a VACUUM since does not matter."""
+    """The files of that version, from the log. No file is opened, so that a later VACUUM does not matter."""
     files = spark.sql(f"SELECT * FROM {table.sql} VERSION AS OF {int(version)}").inputFiles()
     return [name.rsplit("/", 1)[-1] for name in files]
 

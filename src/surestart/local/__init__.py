@@ -1,1 +1,1 @@
-"""Servers that a laptop, the tests and the benchmarks start for themselves, on 127.0.0.1."""
+"""A real Kafka broker on this machine, on 127.0.0.1: for a laptop, the tests and the benchmarks."""

@@ -40,6 +40,7 @@ from surestart.local.kafka_configuration import (
 )
 from surestart.local.kafka_jars import resolve_kafka_jars
 from surestart.spark.java import Java, find_java
+from surestart.typed import surestart
 
 _UP = b"Kafka Server started"
 
@@ -95,7 +96,7 @@ class KafkaBroker:
             raise CannotTell(
                 f"nothing was started in {self.folder} within 10 s (exit code {self._guard.poll()})",
                 meaning="There is no local broker.",
-                next="surestart kafka start",
+                next=surestart("kafka", "start"),
                 code="KafkaNotStarted",
             )
         self.pid = int((self.folder / "pid").read_text())
@@ -161,7 +162,7 @@ def wait_for_start(folder: Path, pid: int, begin: int, timeout_seconds: float) -
             f"the Kafka broker {f'took more than {timeout_seconds:.0f} s' if alive else 'ended while it started'}; "
             "its log ends:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:]),
             meaning="There is no local broker. Nothing was read from it or written to it.",
-            next="surestart kafka start",
+            next=surestart("kafka", "start"),
             do_not=f"delete {folder / 'data'} to get it going: the topics in it go too.",
             code="KafkaNotStarted",
         )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from surestart.errors import CannotTell
 from surestart.spark.java import Java
+from surestart.typed import surestart, typed
 
 # Below 32768, where the system takes ports for outgoing connections: a broker that is down for a second must find its
 # own port free when it comes back.
@@ -68,7 +69,10 @@ class Ports:
 
 @dataclass(frozen=True)
 class Listener:
-    """One more, on 127.0.0.1. protocol: as Kafka calls it. properties: lines of server.properties."""
+    """A further listener, on 127.0.0.1.
+
+    protocol: as Kafka calls it.
+    properties: lines of server.properties."""
 
     protocol: str
     port: int
@@ -86,7 +90,7 @@ def free_ports(plain: int = 0, but: Collection[int] = ()) -> Ports:
     raise CannotTell(
         f"fewer than two free ports among 200 tried between {_PORTS.start} and {_PORTS.stop}",
         meaning="The broker has nowhere to listen.",
-        next="ss -ltn",
+        next=typed("ss", "-ltn"),
         code="NoFreePort",
     )
 
@@ -122,7 +126,7 @@ def format_storage(java: Java, jars: Path, folder: Path) -> None:
         raise CannotTell(
             f"formatting {folder / 'data'} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}",
             meaning="The broker's storage is not ready, so it was not started.",
-            next="surestart kafka start",
+            next=surestart("kafka", "start"),
             code="KafkaNotFormatted",
         )
 

@@ -29,11 +29,11 @@ from surestart.local.kafka_configuration import (
 )
 from surestart.local.kafka_jars import resolve_kafka_jars
 from surestart.spark.java import find_java
-from surestart.typed import surestart, typed
+from surestart.typed import Verbatim, surestart, typed
 
 
 @dataclass(frozen=True)
-class Detached:
+class DetachedBroker:
     folder: Path
     pid: int
     bootstrap: str
@@ -43,13 +43,13 @@ class Detached:
         return is_broker(self.pid, self.folder)
 
 
-def read_detached(folder: Path) -> Detached | None:
+def read_detached(folder: Path) -> DetachedBroker | None:
     """The broker of this folder, running or not; None when none was ever started there."""
     state = _read_state(folder)
-    return None if state is None else Detached(folder, state[0], f"127.0.0.1:{state[1].plain}")
+    return None if state is None else DetachedBroker(folder, state[0], f"127.0.0.1:{state[1].plain}")
 
 
-def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = lambda line: None) -> Detached:
+def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = lambda line: None) -> DetachedBroker:
     """The broker of this folder answers, on its former port where that is free; a running one is left alone."""
     folder = folder.absolute()
     found = read_detached(folder)
@@ -70,7 +70,7 @@ def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = l
         raise UsageError(
             f"port {port} of 127.0.0.1 is in use",
             meaning="Another program listens there. No broker was started.",
-            next="surestart kafka start",
+            next=surestart("kafka", "start"),
         )
     write_configuration(folder, ports)
     format_storage(java, jars, folder)
@@ -86,10 +86,10 @@ def start_detached(folder: Path, port: int = 0, say: Callable[[str], object] = l
     # Before it is up: whoever interrupts the wait can still stop what was started.
     _write_state(folder, process.pid, ports)
     wait_for_start(folder, process.pid, begin, 120)
-    return Detached(folder, process.pid, f"127.0.0.1:{ports.plain}")
+    return DetachedBroker(folder, process.pid, f"127.0.0.1:{ports.plain}")
 
 
-def stop_detached(folder: Path, *, remove: bool = False) -> Detached | None:
+def stop_detached(folder: Path, *, remove: bool = False) -> DetachedBroker | None:
     """No broker of this folder runs any more. remove: its topics are gone too."""
     folder = folder.absolute()
     found = read_detached(folder)
@@ -129,7 +129,7 @@ def _read_state(folder: Path) -> tuple[int, Ports] | None:
         raise UsageError(
             f"{folder / 'broker.json'} is not what `surestart kafka start` writes: {error}",
             meaning="Which process is the broker, and where it listens, is not known.",
-            next=typed("ps -ef | grep", folder / "server.properties"),
+            next=typed(Verbatim("ps -ef | grep"), folder / "server.properties"),
             do_not="delete the folder while the broker may be running.",
         ) from error
 

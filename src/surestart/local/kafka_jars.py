@@ -24,7 +24,8 @@ from surestart.errors import CannotTell, SurestartError, UsageError
 from surestart.spark.jar_cache import STAMP, fill_folder
 from surestart.spark.jar_lock import check_jars, read_lock, write_lock
 from surestart.spark.java import Java, find_java
-from surestart.typed import typed, word
+from surestart.typed import surestart
+from surestart.words.extras import install_extra
 
 KAFKA_VERSION = "4.1.2"
 # The maintained copy of lz4-java, whose last version 1.8.0 has CVE-2025-12183 and -66566.
@@ -107,7 +108,7 @@ def _resolve(folder: Path, java: Java, say: Callable[[str], object]) -> None:
         raise CannotTell(
             f"Ivy ended with {process.returncode} and {len(jars)} jars: {_last_problem(seen)}",
             meaning="Kafka's jars are not on this machine, so no local broker can start. Everything else works.",
-            next="surestart kafka start",
+            next=surestart("kafka", "start"),
             do_not="copy single jars by hand: a missing one fails later, while the broker runs.",
             code="KafkaJarsNotResolved",
         )
@@ -121,7 +122,7 @@ def _ivy_jar() -> Path:
         raise UsageError(
             "pyspark, whose jars include Ivy, is not installed in this environment",
             meaning="Ivy fetches the broker's jars; without it a local broker cannot be set up.",
-            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[local,kafka]"),
+            next=install_extra("local", "kafka"),
             code="SparkNotInstalled",
         )
     return jars[-1]

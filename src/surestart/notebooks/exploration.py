@@ -17,7 +17,7 @@ from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.typed import in_the_notebook
+from surestart.typed import in_the_notebook, surestart
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.words.inert import inert
 from surestart.words.time_text import time_text
@@ -65,7 +65,7 @@ def batch_rows(checkpoint: Checkpoint) -> Rows:
     return ("batch", "state", "planned at", "reads up to"), rows
 
 
-def read_rows(checkpoint: Checkpoint, batch: int | None = None) -> Rows:
+def read_shown_rows(checkpoint: Checkpoint, batch: int | None = None) -> Rows:
     """What one batch reads, source by source; the newest planned batch without a number."""
     batch = checkpoint.latest_planned if batch is None else batch
     columns = ("batch", "source", "from", "up to")
@@ -76,7 +76,7 @@ def read_rows(checkpoint: Checkpoint, batch: int | None = None) -> Rows:
             f"batch {batch} was not read" if batch is not None else "no batch is planned",
             meaning=f"The plans of {len(kept)} batches are kept"
             + (f", {kept[0]} to {kept[-1]}; {len(checkpoint.offsets)} of them were read." if kept else "."),
-            next="surestart inspect PATH --json   # what is kept",
+            next=surestart("inspect", "PATH", "--json", note="what is kept"),
         )
     if not isinstance(entry, OffsetLogEntry):
         return columns, [(batch, "", f"damaged: {_shown(entry.detail)}", "")]

@@ -15,7 +15,6 @@ from __future__ import annotations
 import html
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from surestart.environment import ENVIRONMENTS, Environment, environment_from_settings
 from surestart.errors import SurestartError, UsageError
 from surestart.history.describe_run import options_of
+from surestart.spark.session import obtain_session as existing_or_local_session
 from surestart.spark.session import runs_on_databricks
-from surestart.spark.session import session as existing_or_local_session
 from surestart.stage import Pipeline, Stage
-from surestart.typed import in_the_notebook
+from surestart.typed import in_the_notebook, surestart, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +41,9 @@ _DATABASE_URL = re.compile(r"\s*postgres(ql)?://|.*\bpassword\s*=", re.I)
 
 @dataclass(frozen=True)
 class Widget:
-    """A named setting of a notebook. choices: the values it may have; free text when empty."""
+    """A named setting of a notebook.
+
+    choices: the values it may have; free text when empty."""
 
     name: str
     default: str
@@ -118,7 +119,14 @@ def read_settings(
         raise UsageError(
             "the widgets catalog and schema are empty",
             meaning="Tables and checkpoints live in a Unity Catalog schema; without its name there is nowhere to go.",
-            next="databricks bundle summary -t dev   # shows both; fill in the widgets and run the cell again",
+            next=typed(
+                "databricks",
+                "bundle",
+                "summary",
+                "-t",
+                "dev",
+                note="shows both; fill in the widgets and run the cell again",
+            ),
             do_not="take the schema of prod for a try; `bundle deploy -t dev` gives you one of your own.",
         )
     return settings
@@ -160,7 +168,7 @@ def run_stage(spark: SparkSession, environment: Environment, stage: Stage) -> St
     except SurestartError:
         raise
     except Exception as problem:
-        raise as_unexpected(problem, ("run", stage.name, *shlex.split(options_of(environment)))) from problem
+        raise as_unexpected(problem, ("run", stage.name, *options_of(environment))) from problem
 
 
 def show_run(run: StageRun) -> None:
@@ -240,7 +248,7 @@ def _databricks_widgets() -> Widgets:
         raise UsageError(
             "this Python has no notebook variable 'dbutils'",
             meaning="A notebook on Databricks has it, a wheel task and a plain script have not: there are no widgets.",
-            next="surestart run --help   # outside a notebook, use the command line",
+            next=surestart("run", "--help", note="outside a notebook, use the command line"),
         )
     widgets: Widgets = dbutils.widgets
     return widgets

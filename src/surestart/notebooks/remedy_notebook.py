@@ -5,9 +5,8 @@
     apply   applies the stored plan of that digest; a plan that was begun goes on
     undo    undoes the remedy of that digest; of the options it heeds --accept-loss
 
-The digest covers when a plan was made and what the world was like then, so a plan made again is another plan: what is
-applied has to be the one that somebody has read.
-"""
+The digest covers when a plan was made and what it rests on, so a plan that is made again is another plan. What is
+applied has to be the plan that somebody has read."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.history.describe_run import named
 from surestart.remedies.apply.stored_plans import find_plan, store_plan
-from surestart.remedies.plan.plan import Plan
-from surestart.typed import in_the_notebook
+from surestart.remedies.basis.plan import Plan
+from surestart.typed import NOTHING, NextStep, in_the_notebook, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +34,7 @@ MODES = ("plan", "apply", "undo")
 
 
 @dataclass(frozen=True)
-class Remedied:
+class RemedyResult:
     """page: self-contained HTML.
     text: the same on a screen of text.
     journal: None as long as nothing was applied."""
@@ -48,14 +47,14 @@ class Remedied:
     def check_counted(self) -> None:
         """Raises when a count after the remedy is not exact, so that a job's run does not end green."""
         from surestart.report.html.plan import read_proof
-        from surestart.report.text.certificate import next_command, summarize_certificate
+        from surestart.report.text.certificate import command_after_count, summarize_certificate
 
         certificate = read_proof(self.journal)
         if certificate and not certificate["exact"]:
             raise SurestartError(
                 f"after the {self.plan.remedy} of {self.plan.target}: {summarize_certificate(certificate).strip()}",
                 meaning="The remedy is applied, and the rows of the tables are not what was read from the source.",
-                next=next_command(certificate),
+                next=command_after_count(certificate),
                 do_not="repeat the same plan: it acts once.",
                 code="NotExact",
             )
@@ -67,7 +66,7 @@ def _to_stdout(line: str) -> None:
 
 def remedy(
     pipeline: Pipeline, settings: Mapping[str, str], spark: SparkSession, say: Callable[[str], object] = _to_stdout
-) -> Remedied:
+) -> RemedyResult:
     """What the widgets ask for is done; raises with the four parts when it is refused."""
     environment = environment_from_settings(settings["environment"], pipeline.name, settings)
     mode = settings.get("mode") or MODES[0]
@@ -92,15 +91,15 @@ def remedy(
             do_not="apply a plan that you have not read.",
             code="DigestOfAnotherPlan",
         )
-    from surestart.cli.apply import build_stages
+    from surestart.cli.apply import stages_of_plan
     from surestart.remedies.apply.apply import apply_plan
     from surestart.remedies.apply.undo import undo_remedy
-    from surestart.remedies.plan.chain import read_chain
+    from surestart.remedies.basis.chain import read_chain
 
     chain = read_chain(
-        environment, build_stages(pipeline, _of_pipeline(pipeline, settings), plan, in_the_notebook("the same cells"))
+        environment, stages_of_plan(pipeline, _of_pipeline(pipeline, settings), plan, in_the_notebook("the same cells"))
     )
-    # Whoever pasted the digest, with the stage and the remedy that belong to it, has named what is changed.
+    # A person who pasted the digest, with its stage and remedy, has named what will be changed.
     if mode == "undo":
         accepted = read_options(wanted, stage, settings.get("options", "")).accept_loss
         return _shown(plan, undo_remedy(spark, environment, chain, plan, _target, say, accepted))
@@ -111,9 +110,11 @@ def _of_pipeline(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, s
     return {key: value for key, value in settings.items() if value and key in pipeline.settings}
 
 
-def _plan(spark: SparkSession, environment: Environment, pipeline: Pipeline, settings: Mapping[str, str]) -> Remedied:
+def _plan(
+    spark: SparkSession, environment: Environment, pipeline: Pipeline, settings: Mapping[str, str]
+) -> RemedyResult:
     from surestart.cli.plan import make_plan
-    from surestart.remedies.plan.chain import read_chain
+    from surestart.remedies.basis.chain import read_chain
     from surestart.report.html.plan import render_plan_html
     from surestart.report.text.plan import render_plan
 
@@ -125,12 +126,12 @@ def _plan(spark: SparkSession, environment: Environment, pipeline: Pipeline, set
         store_plan(environment, plan)
         hint = "Read it. Then paste this digest into digest, set mode to apply, and run the cells again."
         text = render_plan(plan, f"paste the digest, set mode to apply, run the cells again\n{plan.digest}")
-        return Remedied(plan, render_plan_html(plan, plan.digest, hint=hint), text)
+        return RemedyResult(plan, render_plan_html(plan, plan.digest, hint=hint), text)
     if plan.remedy == "resume" and plan.verdict == "safe":
         hint = f"Run the job of {plan.stage}, or its notebook."
-        return Remedied(plan, render_plan_html(plan, hint=hint), render_plan(plan, hint))
-    following = f"surestart doctor {plan.stage} {named(environment)}"
-    return Remedied(plan, render_plan_html(plan, following), render_plan(plan, following))
+        return RemedyResult(plan, render_plan_html(plan, hint=hint), render_plan(plan, hint))
+    following = surestart("doctor", plan.stage, place=named(environment))
+    return RemedyResult(plan, render_plan_html(plan, following), render_plan(plan, following))
 
 
 class _Options(argparse.ArgumentParser):
@@ -140,7 +141,7 @@ class _Options(argparse.ArgumentParser):
         raise UsageError(
             f"the widget 'options' is not understood: {message}",
             meaning="It takes what follows `surestart plan REMEDY STAGE` on the command line. Nothing was planned.",
-            next="surestart plan --help",
+            next=surestart("plan", "--help"),
         )
 
 
@@ -170,9 +171,9 @@ def read_options(wanted: str, stage: str, options: str) -> argparse.Namespace:
 
 def _more_settings(args: argparse.Namespace, pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, str]:
     """--set: settings of the pipeline that no widget of the notebook has."""
-    from surestart.cli.arguments import read_settings
+    from surestart.cli.arguments import read_given_settings
 
-    more = read_settings(args)
+    more = read_given_settings(args)
     wrong = sorted(key for key in more if key not in pipeline.settings or key in settings)
     if wrong:
         raise UsageError(
@@ -187,20 +188,21 @@ def _target(plan: Plan) -> str:
     return plan.target
 
 
-def _shown(plan: Plan, journal: Journal) -> Remedied:
+def _shown(plan: Plan, journal: Journal) -> RemedyResult:
     from surestart.journal.journal import FINISHED
     from surestart.report.html.plan import describe_state, read_proof, render_plan_html
-    from surestart.report.text.certificate import next_command, summarize_certificate
+    from surestart.report.text.certificate import command_after_count, summarize_certificate
 
     state, _ = describe_state(plan, journal)
     lines = [f"{plan.remedy} of {plan.target}, digest {plan.digest[:12]}", f"{state}."]
     certificate = read_proof(journal)
     if certificate:
         lines.append(summarize_certificate(certificate).rstrip())
-    following, hint = "", "Run the notebooks of the stages, or their jobs."
+    following: NextStep = NOTHING
+    hint = "Run the notebooks of the stages, or their jobs."
     if certificate and not certificate["exact"]:
-        following, hint = next_command(certificate), ""
+        following, hint = command_after_count(certificate), ""
     if journal.state == FINISHED and plan.undo:
         lines.append("To undo it, set mode to undo and leave the digest.")
     lines.append(f"Next: {following or hint}")
-    return Remedied(plan, render_plan_html(plan, following, journal, hint), "\n".join(lines) + "\n", journal)
+    return RemedyResult(plan, render_plan_html(plan, following, journal, hint), "\n".join(lines) + "\n", journal)

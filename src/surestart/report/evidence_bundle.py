@@ -12,7 +12,7 @@
         <stage>/listing.txt          the checkpoint's files with sizes and times
         <stage>/checkpoint/…         its newest log files, byte for byte unless a secret stood in them
 
-No table data is in it. Text is redacted; see report/redaction.py.
+No table data is in it. Text is redacted: surestart.words.redaction.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,6 +34,7 @@ from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 from surestart.report.json.stages import stages_json
 from surestart.report.text.stage_table import render_stages
+from surestart.typed import NextStep, surestart
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.inert import inert
 from surestart.words.redaction import redact, secret_values
@@ -62,7 +63,7 @@ def write_bundle(folder: Path, environment: Environment, diagnoses: Sequence[Dia
         raise UsageError(
             f"the bundle cannot be written to {folder}: {error.strerror or error}",
             meaning="The diagnosis above stands; only its copy is missing.",
-            next="surestart doctor --bundle /a/folder/you/may/write",
+            next=surestart("doctor", "--bundle", "/a/folder/you/may/write"),
             code="BundleNotWritten",
         ) from error
     return path
@@ -94,7 +95,8 @@ def _members(environment: Environment, diagnoses: Sequence[Diagnosis]) -> Iterat
 
 
 def evidence_text(diagnosis: Diagnosis) -> str:
-    """The facts that must be on the table before anybody reruns or deletes; what is not known says so."""
+    """The facts that must be known before anybody reruns or deletes something. What is not known is said to be
+    unknown."""
     evidence = diagnosis.evidence
     checkpoint, declaration = evidence.checkpoint, evidence.declaration
     operators = ", ".join(operator.name or f"operator {operator.id}" for operator in checkpoint.state.operators)
@@ -181,9 +183,13 @@ def _json(value: object) -> str:
 
 
 def _plain(value: object) -> Any:
+    if isinstance(value, NextStep):
+        return str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 _README = """\

@@ -19,7 +19,7 @@ from typing import Any
 
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.positions import Position, read_position
-from surestart.typed import in_the_code
+from surestart.typed import in_the_code, surestart
 
 TEXT_LIMIT = 64 << 20
 _OBJECT_LIMIT = 1 << 20
@@ -89,7 +89,7 @@ def read_progress_file(path: str) -> tuple[BatchFacts, ...]:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}",
             meaning="Without it the page has no durations; everything else does not need it.",
-            next="surestart inspect --help   # leave out --progress",
+            next=surestart("inspect", "--help", note="leave out --progress"),
         ) from error
     if not found:
         raise UsageError(
@@ -101,7 +101,8 @@ def read_progress_file(path: str) -> tuple[BatchFacts, ...]:
 
 
 def of_query(facts: Iterable[BatchFacts], query_id: str | None) -> tuple[BatchFacts, ...]:
-    """Those of one query: a driver's log holds several, and the file may be another query's altogether."""
+    """The batches of one query: a driver's log holds several queries, and the file may be of another query
+    altogether."""
     return tuple(one for one in facts if one.query_id in ("", query_id))
 
 

@@ -38,7 +38,8 @@ def json_value(value: Any, kind: Type) -> Any:
 
 
 def json_struct(values: tuple[Any, ...], kind: Struct) -> dict[str, Any]:
-    """By the columns' names; of two columns of one name the later has its place behind it."""
+    """A struct as an object, by the names of its columns. If two columns have one name, the later one has its place
+    added."""
     found: dict[str, Any] = {}
     for place, (field, value) in enumerate(zip(kind.fields, values, strict=True)):
         found[field.name if field.name not in found else f"{field.name} ({place})"] = json_value(value, field.type)
@@ -46,7 +47,7 @@ def json_struct(values: tuple[Any, ...], kind: Struct) -> dict[str, Any]:
 
 
 def text_of(values: tuple[Any, ...], kind: Struct) -> str:
-    """On one line, cut where a terminal would be flooded."""
+    """The value on one line, cut before it floods a terminal."""
     return inert(json.dumps(json_struct(values, kind), ensure_ascii=False), LINE_LIMIT)
 
 

@@ -7,6 +7,7 @@ its batches by (query id, batch id) and its next entry in the checkpoint is refu
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.history.claim_file import OWNER_UNKNOWN as OWNER_UNKNOWN
 from surestart.history.claim_file import ClaimContent, HeldClaim, read_claim, seize_claim, take_claim
 from surestart.history.claim_row import claim_by_row
 from surestart.history.run_record import REMEDY, RunRecord
@@ -26,9 +28,10 @@ from surestart.words.next_commands import Commands
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Mounts of object stores and NFS without its lock daemon answer so to flock (man 2 flock, man 2 intro).
+_NO_LOCKS = (errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)
 OWNER_RUNNING = "OWNER_RUNNING"
 OWNER_PAUSED = "OWNER_PAUSED"
-OWNER_UNKNOWN = "OWNER_UNKNOWN"
 _HARMLESS = (
     "Should it wake up, it writes nothing twice: the sinks know its batches, the checkpoint refuses its next entry."
 )
@@ -52,6 +55,16 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
     try:
         claim = take_claim(path)
     except OSError as problem:
+        if problem.errno in _NO_LOCKS:
+            raise CannotTell(
+                f"{record.query} is not started: the file system of {folder} has no locks ({problem.strerror})",
+                meaning="Whether another driver runs this query cannot be told there. Nothing was started. Runs and "
+                'claims belong on a disk that has locks, or into a schema: `history = "CATALOG.SCHEMA"` in '
+                "surestart.toml for a declared stream, --catalog and --schema for a stage.",
+                next=typed("ls", "-ld", folder),
+                do_not="start it past the gate: two drivers on one checkpoint corrupt it.",
+                code="CLAIM_NOT_TAKEN",
+            ) from problem
         raise CannotTell(
             f"{record.query} is not started: its claim {path} cannot be taken: {problem.strerror}",
             meaning="Whether another driver runs this query cannot be told. Nothing was started.",
@@ -65,7 +78,10 @@ def claim_by_file(folder: Path, record: RunRecord, accept: Sequence[str], comman
         return FileClaim(path, None, record, _ended_silently(content), followed)
     content = claim.read()
     try:
-        if content.record is not None:
+        if content.torn:
+            record = _from_torn(path, record, accept, commands)
+            claim.forget()
+        elif content.record is not None:
             # Nobody on this host has the lock; a driver on another host might, if its file system does not share locks.
             beat = claim.silent_for() if content.beats else None
             state = judge_run(content.record, asking=record, silent_for=beat)
@@ -121,6 +137,20 @@ def _from_holder(
     if OWNER_PAUSED not in accept:
         raise _paused(owner, state, commands)
     return _takes_over(record, owner, state, OWNER_PAUSED)
+
+
+def _from_torn(path: Path, record: RunRecord, accept: Sequence[str], commands: Commands) -> RunRecord:
+    if OWNER_UNKNOWN not in accept:
+        raise CannotTell(
+            f"{record.query} is not started: its claim {path} is not whole, so who has run it last is not known",
+            meaning="A crash or a full disk leaves such a claim. No driver of this machine holds it; one of another "
+            "machine may. Two drivers on one checkpoint replay the same batch at the same time.",
+            next=commands.accept(OWNER_UNKNOWN),
+            do_not="accept it before you have looked whether it runs elsewhere.",
+            code=OWNER_UNKNOWN,
+        )
+    note = f"{path.name}: its claim was not whole"
+    return replace(record, taken_over=note, accepted=(*record.accepted, OWNER_UNKNOWN))
 
 
 def _ended_silently(content: ClaimContent) -> tuple[RunRecord, ...]:
@@ -201,7 +231,7 @@ def _where(run: RunRecord) -> str:
 
 
 def judge_run(run: RunRecord, *, asking: RunRecord | None = None, silent_for: int | None = None) -> OwnerState:
-    """Whether the process that said this of itself is alive."""
+    """Whether the process of this run is alive."""
     return judge_owner(
         run,
         now=int(time.time() * 1000),

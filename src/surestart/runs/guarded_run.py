@@ -17,6 +17,7 @@ from surestart.history.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED,
 from surestart.history.write_runs import append_runs
 from surestart.runs.identities import read_sink_ids
 from surestart.stage import Stage
+from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _not_written(stage: str, environment: Environment, problem: Exception) -> Su
         f"the run of {stage} is not in the history: {first_line(problem)}",
         meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The next start knows "
         "less of this one.",
-        next=f"surestart history {stage} {named(environment)}",
+        next=surestart("history", stage, place=named(environment)),
         do_not="run the stage again for the sake of the history.",
         code="HistoryNotWritten",
     )

@@ -39,7 +39,7 @@ def find_history(
         run for run in runs if run.place == place and (run.query, run.environment) != (declaration.query, environment)
     ]
     own = [run for run in runs if (run.query, run.environment) == (declaration.query, environment)]
-    own = standing(own)
+    own = runs_that_stand(own)
     # Since the newest remedy: what it moved, cleared or recreated is no longer held against the start.
     since = max((index for index, run in enumerate(own) if run.event == REMEDY), default=-1)
     own = own[since + 1 :]
@@ -48,7 +48,10 @@ def find_history(
     if not ran:
         return tuple(found)
     last = ran[-1]
-    if last.place != place and checkpoint.latest_planned is None:
+    if not checkpoint.logs_listed:
+        # Which batches stand there was refused: that has a finding of its own, and nothing was moved or deleted by it.
+        pass
+    elif last.place != place and checkpoint.latest_planned is None:
         found.append(_moved(place, ran, commands))
     elif last.place != place and not in_one_folder:
         found.append(_elsewhere(place, last, checkpoint, commands))
@@ -60,7 +63,7 @@ def find_history(
     return tuple(found)
 
 
-def standing(own: Sequence[RunRecord]) -> list[RunRecord]:
+def runs_that_stand(own: Sequence[RunRecord]) -> list[RunRecord]:
     """The history without what was undone: an undo takes back its remedy and every run since, and is none itself."""
     standing: list[RunRecord] = []
     for run in own:

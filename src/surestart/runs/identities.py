@@ -10,7 +10,7 @@ from surestart.environment import Environment
 from surestart.errors import SurestartError
 from surestart.facts.delta import read_delta_log
 from surestart.history.run_record import RunRecord
-from surestart.runs.history_findings import standing
+from surestart.runs.history_findings import runs_that_stand
 from surestart.stage import Stage
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def read_sink_ids(spark: SparkSession, stage: Stage, environment: Environment) -
     """Table id by target, of the Delta sinks whose id can be read."""
     found = {}
     for sink in stage.sink.declare(environment):
-        if not sink.kind.startswith("delta"):
+        if not sink.is_delta:
             continue
         try:
             if sink.path:
@@ -59,7 +59,7 @@ def read_topic_id(runs: Sequence[RunRecord], declaration: StageDeclaration) -> s
     checkpoint that stands again has read from the topic before it."""
     from surestart.facts.kafka.evidence import known_topic_id
 
-    for run in reversed(standing(runs)):
+    for run in reversed(runs_that_stand(runs)):
         for source in declaration.sources:
             if source.kind == "kafka" and (found := known_topic_id(run.sources.get(source.target, ""))):
                 return found

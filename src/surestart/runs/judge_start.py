@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.storage.storage import Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.read_runs import read_deciding_runs
-from surestart.history.run_record import RunRecord
+from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.history_findings import find_history
 from surestart.runs.identities import read_topic_id
 from surestart.spark.session import spark_version
@@ -69,13 +69,11 @@ def judge_stage(
         spark=spark or (spark_version(session) if session is not None else ""),
         sinks=read_sinks_by_session(session, unnamed_sinks) if session is not None else None,
         ask_delta=partial(read_source_by_session, session) if session is not None else None,
-        history=[run.as_dict() for run in own if run.last_batch is not None],
+        history=as_moved(own),
         recorded_topic_id=read_topic_id(own, declaration),
-        options=commands.options,
         session=session,
         storage=storage,
-        # Plain ones do not know whose stream it is.
-        commands=None if type(commands) is Commands else commands,
+        commands=commands,
     )
     found = find_history(
         declaration,
@@ -88,6 +86,18 @@ def judge_stage(
         in_one_folder=environment.in_one_folder,
     )
     return diagnosis.with_findings(found)
+
+
+def as_moved(own: Sequence[RunRecord]) -> list[dict[str, Any]]:
+    """The runs that wrote batches, oldest first. Of one before a remedy, the place of its checkpoint is the one where
+    the remedy has left it: a checkpoint that was moved by a plan is no other one."""
+    found: list[dict[str, Any]] = []
+    for run in own:
+        if run.event == REMEDY and run.checkpoint:
+            found = [{**one, "declaration": {**one["declaration"], "checkpoint": run.checkpoint}} for one in found]
+        elif run.last_batch is not None:
+            found.append(run.as_dict())
+    return found
 
 
 def refuse_or_accept(
@@ -126,9 +136,9 @@ def refuse_or_accept(
 
 
 def refuse_foreign_tables(spark: SparkSession, environment: Environment, stage: Stage, diagnosis: Diagnosis) -> None:
-    """A table that is not the stage's at all is named as that, and not as rows of unknown origin."""
+    """Raises for a table that is not the stage's at all. It is named as such, and not as rows of unknown origin."""
     unclear = any(finding.code == "SINK_FRESH_START_UNCLEAR" for finding in diagnosis.findings)
-    delta = all(answer.sink.kind.startswith("delta") for answer in diagnosis.sinks)
+    delta = all(answer.sink.is_delta for answer in diagnosis.sinks)
     if unclear and delta and all(held.exists and held.known for held in diagnosis.evidence.sinks.values()):
         # Where every table exists, this compares and creates nothing.
         stage.sink.prepare(spark, environment)

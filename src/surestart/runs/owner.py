@@ -63,7 +63,7 @@ def judge_owner(
         if is_paused(run.pid):
             return OwnerState(Life.PAUSED, f"process {run.pid} is stopped by a signal", by_process=True)
         return OwnerState(Life.ALIVE, f"process {run.pid} is running", by_process=True)
-    # The state of one's own job run is one's own, and says nothing of who else is in it.
+    # The state of the run's own job says nothing about other tasks of that job.
     same_run = asking is not None and run.job_run == asking.job_run
     if run.job_run:
         if asking is not None and same_run and is_former_attempt(run.job_attempt, asking.job_attempt):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment, check_distinct_checkpoints
 from surestart.errors import SurestartError
 from surestart.history.describe_run import named
-from surestart.journal.start import after_remedy
+from surestart.journal.stage_start import after_remedy
 from surestart.runs.guarded_run import GuardedRun, StoppedWith, write_warning
 from surestart.runs.interrupt import deferred_interrupt
 from surestart.runs.running_query import (
@@ -34,6 +34,7 @@ from surestart.sources.secrets_unsaid import SecretsUnsaid
 from surestart.spark.session import applied, stream_session
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import Stage
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,7 +248,7 @@ def _stopped_by_somebody(running: RunningQuery) -> StageFailed:
         f"{running.context.query} was stopped from outside this command, "
         + ("before its first batch" if last is None else f"after batch {last}"),
         meaning="Nothing is wrong with its rows; but with this trigger it should never end.",
-        next=f"surestart status {named(running.context.environment)}",
+        next=surestart("status", place=named(running.context.environment)),
         code="QueryStopped",
     )
 
@@ -258,11 +259,11 @@ def _where_it_stands(running: RunningQuery) -> str:
 
 
 def _with_the_others(reason: SurestartError, failed: Stage, stopped: Sequence[str]) -> SurestartError:
-    """The same error, which says of which stage it is and what became of the others."""
-    what = reason.what if failed.name in reason.what else f"stage {failed.name!r}: {reason.what}"
+    """The same error, with the name of its stage and what became of the other stages."""
+    others = f"It was {failed.name}. The other stages of this process were stopped: {', '.join(stopped)}."
     return type(reason)(
-        what,
-        meaning=f"{reason.meaning} The other stages of this process were stopped: {', '.join(stopped)}.",
+        reason.what,
+        meaning=f"{reason.meaning} {others}",
         next=reason.next,
         do_not=reason.do_not,
         code=reason.code,

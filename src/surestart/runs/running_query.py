@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment, Table
 from surestart.errors import SurestartError, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.delta.batch_commits import read_newest, rows_of_batch
+from surestart.facts.delta.batch_commits import rows_of_tables
 from surestart.history.describe_run import options_of
 from surestart.runs.stage_failures import active_already, dropped, failed, not_started
 from surestart.sinks.delta.receipts import ReceiptReader
 from surestart.sinks.delta.same_identity import RunReplaced, what_replaced
 from surestart.spark.session import is_connect
 from surestart.stage import BatchContext, Source, Stage
+from surestart.typed import surestart
 from surestart.words.next_commands import Commands
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def processing_time(interval: str) -> Trigger:
         raise UsageError(
             f"trigger interval {interval!r} is not a number and a unit",
             meaning="Spark would refuse it after the query has been planned.",
-            next="surestart run all --trigger '10 seconds'",
+            next=surestart("run", "all", "--trigger", "10 seconds"),
         )
     return Trigger(available_now=False, interval=interval)
 
@@ -76,7 +77,9 @@ class BatchProgress:
 
 @dataclass(frozen=True)
 class StageRun:
-    """What one run of a stage did. replayed: the batch that a former run had planned and not committed."""
+    """What one run of a stage did.
+
+    replayed: the batch that a former run had planned and not committed."""
 
     stage: str
     query_id: str
@@ -242,16 +245,7 @@ class RunningQuery:
             self.on_progress(progress)
 
     def _ask_rows(self, batch: int) -> int:
-        """As the tables' histories say: serverless compute reports 0 rows of every foreachBatch. For screens only."""
-        from pyspark.errors import PySparkException
-
-        rows = 0
-        for table in self.tables:
-            try:
-                rows += rows_of_batch(read_newest(self.spark, table), self.query_id, batch) or 0
-            except PySparkException as problem:
-                _log.warning("how many rows %s has of batch %s is not known: %s", table.label, batch, problem)
-        return rows
+        return rows_of_tables(self.spark, self.tables, self.query_id, batch)
 
     def _read_finished(self) -> list[Mapping[str, Any]]:
         """Reports of the batches that ended since the last look, oldest first.

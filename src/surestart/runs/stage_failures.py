@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surestart.errors import Refused, SurestartError
+from surestart.errors import Refused, SurestartError, read_printed
 from surestart.history.describe_run import named
 from surestart.stage import BatchContext
 from surestart.typed import surestart
@@ -30,7 +30,9 @@ def active_already(context: BatchContext) -> Refused:
         "in another session or left behind by a driver that has gone",
         meaning="On Spark Connect a query outlives the Python process that started it, until its session ends. It was "
         "left as it is, and no second one was started.",
-        next=f"surestart status {named(context.environment)}  # its batches go on; stop it where it was started",
+        next=surestart(
+            "status", place=named(context.environment), note="its batches go on; stop it where it was started"
+        ),
         do_not="set spark.sql.streaming.stopActiveRunOnRestart: it would kill that query in mid-batch.",
         code="QUERY_ACTIVE",
     )
@@ -76,7 +78,7 @@ def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFa
         f"batch {batch} of {context.query} ended without a commit in {' and '.join(tables)}",
         meaning="The table took it for a batch it has seen before: it is ahead of the checkpoint (rewound, restored or "
         "copied). The batch's rows are not in the table. The query was stopped.",
-        next=f"surestart doctor {context.stage} {named(context.environment)}",
+        next=surestart("doctor", context.stage, place=named(context.environment)),
         do_not="start the stage again before the doctor has said why: each further batch is dropped in the same way.",
         code="BatchDropped",
     )
@@ -84,24 +86,22 @@ def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFa
 
 def failed(context: BatchContext, failure: Exception) -> SurestartError:
     text = str(failure)
-    ours = re.search(r"^(?:[\w.]+: )?(\w+): (.+)\nMeaning: (.+)\nNext: (.+?)(?:\nDo not: (.+))?$", text, re.M)
-    if ours:
-        code, what, meaning, next_step, do_not = ours.groups()
-        if next_step == "surestart doctor":
-            # It comes from inside a batch, where nobody knows the stage and its place.
-            next_step = surestart("doctor", context.stage, place=named(context.environment))
-        return StageFailed(what, meaning=meaning, next=next_step, do_not=do_not or "", code=code)
+    ours = read_printed(text)
+    if ours is not None:
+        return StageFailed(**ours)
     missing = not_in_worker(context, text, "The batch it was in is planned, and is replayed by the next start.")
     if missing is not None:
         return missing
-    first = next((line for line in text.splitlines() if line.strip()), "no message")
-    condition = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", text.replace("[STREAM_FAILED]", ""))
+    # Behind the first Java frame stand classes and plans.
+    message = text.partition("\n\tat ")[0].replace("[STREAM_FAILED]", "")
+    conditions = list(re.finditer(r"\[([A-Z][A-Z0-9]*_[A-Z0-9_.]+)\]", message))
     carriers = {entry.name for entry in all_explanations() if entry.wrapper}
+    causes = [one for one in conditions if one[1] not in carriers]
+    condition = next(iter([*causes, *conditions]), None)
     otherwise = condition.group(1) if condition else type(failure).__name__
-    is_cause = condition is not None and otherwise not in carriers
-    name = otherwise if is_cause else _known_by_its_words(text) or otherwise
+    name = otherwise if causes else _known_by_its_words(text) or otherwise
     return StageFailed(
-        f"stage {context.stage!r} stopped: {first.strip()[:500]}",
+        f"stage {context.stage!r} stopped: {first_words(text)[:500]}",
         meaning="The batch it was in is planned and not committed. The sinks recognise a batch they hold, so running "
         "the stage again neither loses nor duplicates rows, if the cause is gone.",
         next=surestart("explain", name, "--stage", context.stage, place=named(context.environment)),
@@ -110,10 +110,18 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     )
 
 
+def first_words(text: str) -> str:
+    """The first line of a message; of one that only announces a Python traceback, the error that stands below it."""
+    lines = [line for line in text.partition("\n\tat ")[0].splitlines() if line.strip()]
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    below = [line for line in lines[frames[-1] :] if not line.startswith(" ")] if frames else []
+    return (below or lines or ["no message"])[0].strip()
+
+
 def _known_by_its_words(text: str) -> str:
     """The name under which the cause is explained; Spark 3.5 gives fewer errors a name of their own. "" where only
     what carries it is known, such as the error of a batch's function."""
-    # Below its first frame of Java a text names classes and plans, which are nobody's fault.
+    # After the first Java frame the text names only classes and plans, and those are not the cause.
     message = text.partition("\n\tat ")[0]
     names = [match.explanation.name for match in explain(message).matches if not match.explanation.wrapper]
     return next((name for name in names if name.isupper()), "")

@@ -21,7 +21,7 @@ from surestart.history.claim_file import ClaimContent, claims_folder
 from surestart.history.describe_run import describe_run, options_of
 from surestart.history.log_runs import fold_log_runs
 from surestart.history.run_record import TABLE, RunRecord
-from surestart.journal.half_way import refuse_half_way
+from surestart.journal.unfinished import refuse_unfinished
 from surestart.runs.find_owner import claim_by_file, claim_or_refuse, refuse_live_owner, seize_or_refuse
 from surestart.runs.guarded_run import GuardedRun, died_run, write_warning
 from surestart.runs.identities import read_source_ids
@@ -29,7 +29,7 @@ from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import refuse_too_old
 from surestart.stage import Stage
-from surestart.words.next_commands import Commands
+from surestart.words.next_commands import Commands, commands_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,18 +77,18 @@ def open_gate(
 ) -> GuardedRun:
     """The query is claimed and may start; raises Refused or CannotTell otherwise, and the claim is free again.
     commands: what is said to come next, where that is not a command about a stage."""
-    # Whoever calls from a notebook or a program of their own brings a session of their own.
+    # A notebook, or a program of your own, brings its own session.
     refuse_too_old(spark_version(spark))
-    commands = commands or Commands(stage.name, environment.name, options_of(environment))
-    # Now and never later: what has taken its source's name since would be recorded as what the run has read. And before
-    # the judgement: whatever takes the name between the two is another id at the next start, and not the recorded one.
+    commands = commands or commands_for(stage, environment, options_of(environment))
+    # Read now, and not later: a source that took the name meanwhile would be recorded as what the run has read. And
+    # read before the judgement: a source that takes the name in between then has another id at the next start.
     record = replace(describe_run(spark, environment, stage), sources=read_source_ids(stage, environment))
     folder = claims_folder(environment)
     if folder is None:
         return _open_by_row(spark, environment, stage, record, accept, commands, warn)
     claim = claim_by_file(folder, record, accept, commands)
     try:
-        refuse_half_way(environment, record.query, spark, commands.options)
+        refuse_unfinished(environment, record.query, spark, commands.options)
         fold_log_runs(environment.table(TABLE).path)
         runs = read_history_or_tell(environment, spark, commands)
         judged = judge_stage(environment, stage, runs, commands, session=spark)
@@ -111,7 +111,7 @@ def _open_by_row(
     commands: Commands,
     warn: Callable[[SurestartError], object],
 ) -> GuardedRun:
-    refuse_half_way(environment, record.query, spark, commands.options)
+    refuse_unfinished(environment, record.query, spark, commands.options)
     runs = read_history_or_tell(environment, spark, commands)
     record = refuse_live_owner(record, runs, accept, commands)
     judged = judge_stage(environment, stage, runs, commands, session=spark)
@@ -122,7 +122,7 @@ def _open_by_row(
     try:
         # A remedy may have begun since the first look. It writes `begun` and then looks for claims; this start has
         # written its claim and now looks for `begun`: one of the two sees the other.
-        refuse_half_way(environment, record.query, spark, commands.options)
+        refuse_unfinished(environment, record.query, spark, commands.options)
     except BaseException as reason:
         run.end_with(reason)
         raise

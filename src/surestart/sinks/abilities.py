@@ -38,7 +38,7 @@ class Output:
 
     role: each input row is in it once (every-row), or in exactly one of a pair (good, quarantine), or the newest of its
         keys by `order` is (newest).
-    partition_by: of a keyed one."""
+    partition_by: the partition columns, for a table with keys."""
 
     table: Table
     role: str
@@ -134,7 +134,7 @@ def parts_of(sink: object) -> tuple[object, ...]:
 
 
 def read_own_evidence(sink: Sink, environment: Environment) -> dict[str, SinkEvidence]:
-    """What the parts of a sink say themselves of the batches that they hold, by target."""
+    """What the parts of a sink themselves say of the batches that they hold, by target."""
     found: dict[str, SinkEvidence] = {}
     for part in parts_of(sink):
         if isinstance(part, KnowsItsBatches) and isinstance(part, Sink):
@@ -148,7 +148,7 @@ def _ask(part: KnowsItsBatches, environment: Environment) -> SinkEvidence:
         found: object = part.read_evidence(environment)
     except SurestartError as error:
         return sink_unreadable(error)
-    # Of a sink that nobody here knows: whatever it raises is no answer.
+    # A sink of somebody's own may raise anything: it is no answer.
     except Exception as error:  # noqa: BLE001
         return sink_unreadable(f"{type(error).__name__}: {error}")
     if isinstance(found, SinkEvidence):

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.delta.whole_batch import refuse_empty_looks
-from surestart.spark.session import keeps_rows
+from surestart.spark.session import keeps_batch_rows
 from surestart.stage import BatchContext, Sink
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Both:
 
 @runtime_checkable
 class CountedWriter(Protocol):
-    """A writer that can be told how many rows a batch has, and writes none of it where another number came."""
+    """A writer that is told how many rows the batch has. It writes none of them when it gets another number of rows."""
 
     def write_counted(self, batch_df: DataFrame, batch_id: int, counted: int) -> None: ...
 
@@ -73,10 +73,11 @@ class _BothBatch:
     second: Callable[[DataFrame, int], None]
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
-        # Where no rows are kept the batch is computed for each sink; counted first, it is known if one is given others.
-        counted = None if keeps_rows(batch_df.sparkSession) else batch_df.count()
+        # This compute keeps no rows, so the batch is computed for each sink. Its count shows whether both get the same
+        # rows.
+        counted = None if keeps_batch_rows(batch_df.sparkSession) else batch_df.count()
         self._write(self.first, batch_df, batch_id, counted)
-        reach("both.between")
+        fail_point("both.between")
         self._write(self.second, batch_df, batch_id, counted)
 
     def _write(

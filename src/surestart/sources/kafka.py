@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 EARLIEST = "earliest"
 ENVIRONMENT = SecretPlace()
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+# The text itself is not repeated: a pasted URL may have a password in it.
+NO_BOOTSTRAP = "bootstrap is not host:port, or several of them with commas"
 _BOOTSTRAP = re.compile(r"[A-Za-z0-9.-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 # What may be tuned. Whatever else an option does, it is decided above or by kafka_security.
 _TUNABLE = re.compile(
@@ -48,15 +50,23 @@ _TUNABLE = re.compile(
 _PER_BATCH = re.compile(r"(min|max)OffsetsPerTrigger|maxTriggerDelay", re.IGNORECASE)
 
 
+def is_bootstrap(text: str) -> bool:
+    """Whether it is host:port, or several of them with commas."""
+    return all(_BOOTSTRAP.fullmatch(address.strip()) for address in text.split(","))
+
+
 def is_one_topic(name: str) -> bool:
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """Reads one topic. starting_offsets counts on a new checkpoint only: "earliest", or {"0": 17, "1": -2} as JSON,
-    partition to offset, -2 for earliest. security holds no secret, only the name of the place where they are. mirror:
-    the stage's progress is shown in Kafka as a group, see kafka_mirror."""
+    """Reads one topic.
+
+    starting_offsets: "earliest", or partition to offset as JSON, such as {"0": 17, "1": -2}; -2 is earliest. Spark
+        heeds it on a new checkpoint only.
+    security: the name of the place where the secrets are. It holds none itself.
+    mirror: the stage's progress is shown in Kafka as a consumer group (kafka_mirror)."""
 
     bootstrap: str
     topic: str
@@ -67,12 +77,8 @@ class KafkaSource:
     mirror: bool = False
 
     def __post_init__(self) -> None:
-        for address in self.bootstrap.split(","):
-            if not _BOOTSTRAP.fullmatch(address.strip()):
-                # Not repeated: a pasted URL may have a password in it.
-                raise _unusable(
-                    "bootstrap is not host:port, or several of them with commas", "bootstrap=localhost:9092"
-                )
+        if not is_bootstrap(self.bootstrap):
+            raise _unusable(NO_BOOTSTRAP, "bootstrap=localhost:9092")
         if not is_one_topic(self.topic):
             raise _unusable(f"topic {self.topic!r} is not one topic's name", "topic=sensor")
         if self.max_offsets_per_trigger is not None and self.max_offsets_per_trigger < 1:
@@ -131,7 +137,7 @@ class KafkaSource:
             raise CannotTell(
                 f"there is no topic {self.topic!r} at {self.bootstrap}",
                 meaning="What was sent cannot be compared with what arrived: the source is gone, or is elsewhere.",
-                next="surestart doctor raw-ingest",
+                next=surestart("doctor", "raw-ingest"),
                 do_not="take the tables for complete because nothing was found missing.",
                 code="TopicMissing",
             )

@@ -55,8 +55,14 @@ class SecretsUnsaid:
 def _without(secrets: Secrets, error: Exception) -> Exception:
     if not isinstance(error, SurestartError):
         return Redacted(secrets.redact(f"{type(error).__name__}: {error}"))
-    parts = {name: secrets.redact(getattr(error, name)) for name in ("meaning", "next", "do_not")}
-    return type(error)(secrets.redact(error.what), **parts, code=error.code)
+    meaning, do_not = secrets.redact(error.meaning), secrets.redact(error.do_not)
+    return type(error)(
+        secrets.redact(error.what),
+        meaning=meaning,
+        next=error.next.hiding(secrets.redact),
+        do_not=do_not,
+        code=error.code,
+    )
 
 
 def _cause(secrets: Secrets, error: Exception) -> Redacted | None:

@@ -32,7 +32,7 @@ def archive_path(java: Java, jars: Sequence[Path]) -> Path:
     return cache_folder() / f"classes-{hashlib.sha256((text + home).encode()).hexdigest()[:12]}.jsa"
 
 
-def java_options(java: Java, jars: Sequence[Path]) -> tuple[str, ...]:
+def archive_options(java: Java, jars: Sequence[Path]) -> tuple[str, ...]:
     """What Spark's JVM is started with: reading the archive, writing it, or nothing."""
     path = archive_path(java, jars)
     if os.environ.get(WRITES):
@@ -64,7 +64,8 @@ def write_archive() -> Path | None:
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the run that writes the archive, without those that would send it to tables of somebody's."""
+    """The variables of the run that writes the archive, without those that would make it write into somebody's
+    tables."""
     places = {"SPARK_REMOTE", *(f"SURESTART_{place}" for place in _PLACES)}
     return {**{name: value for name, value in environ.items() if name not in places}, WRITES: "1"}
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import Refused
-from surestart.typed import typed, word
+from surestart.typed import typed
 
 FOLDER = Path(__file__).parent / "jar_locks"
 
@@ -49,7 +49,7 @@ def read_lock(name: str, requested: Sequence[str], module: str) -> JarLock:
 
 
 def write_lock(name: str, requested: Sequence[str], jars: Iterable[Path]) -> JarLock:
-    lock = JarLock(name, tuple(requested), {jar.name: digest_of(jar) for jar in sorted(jars)})
+    lock = JarLock(name, tuple(requested), {jar.name: jar_digest(jar) for jar in sorted(jars)})
     FOLDER.mkdir(exist_ok=True)
     body = {"requested": list(lock.requested), "jars": dict(lock.jars)}
     (FOLDER / f"{name}.json").write_text(json.dumps(body, indent=1) + "\n")
@@ -67,7 +67,7 @@ def check_jars(lock: JarLock, jars: Sequence[Path], module: str, *, more: bool =
         what += [f"has {', '.join(unknown[:3])}, which the lock does not name"] if unknown else []
         raise _refused(lock.name, " and ".join(what), f"{module} --again")
     for name, digest in lock.jars.items():
-        actual = digest_of(found[name])
+        actual = jar_digest(found[name])
         if actual != digest:
             raise _refused(
                 lock.name,
@@ -77,7 +77,7 @@ def check_jars(lock: JarLock, jars: Sequence[Path], module: str, *, more: bool =
             )
 
 
-def digest_of(jar: Path) -> str:
+def jar_digest(jar: Path) -> str:
     with jar.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -87,7 +87,7 @@ def _refused(name: str, what: str, module: str) -> Refused:
         f"the set of jars {name!r} {what}",
         meaning="A jar runs with all rights of this process. One that is not the locked one was damaged, exchanged, or "
         "comes from another repository; none of them was used.",
-        next=typed(word(sys.executable), "-m", *module.split()),
+        next=typed(sys.executable, "-m", *module.split()),
         do_not="copy a jar into the cache by hand, or lock it anew before it is known where it comes from.",
         code="JarNotAsLocked",
     )

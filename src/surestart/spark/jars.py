@@ -29,7 +29,8 @@ from surestart.spark.jar_cache import STAMP, fill_folder
 from surestart.spark.jar_lock import check_jars, read_lock, write_lock
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
-from surestart.typed import typed, word
+from surestart.typed import typed
+from surestart.words.extras import install_extra
 
 # What a stand-in would pull in, and the connectors have brought in their own version.
 _BROUGHT_ALREADY = ("org.apache.kafka:*",)
@@ -119,7 +120,7 @@ def _download(folder: Path, packages: tuple[str, ...], left_out: tuple[str, ...]
         raise CannotTell(
             f"Spark's package resolution ended with {process.returncode}: {_last_problem(seen)}",
             meaning="The Delta, Kafka and Avro connectors are not on this machine, so no stream can start.",
-            next="make setup",
+            next=typed("make", "setup"),
             do_not="copy single jars by hand: a missing transitive one fails later, in mid-batch.",
             code="JarsNotResolved",
         )
@@ -131,7 +132,7 @@ def _spark_home() -> Path:
         raise UsageError(
             "pyspark is not installed in this environment",
             meaning="Reading checkpoints works without it; running a stage does not.",
-            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[local]"),
+            next=install_extra("local"),
             code="SparkNotInstalled",
         )
     return Path(next(iter(spec.submodule_search_locations)))

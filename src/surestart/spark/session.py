@@ -24,7 +24,7 @@ from surestart.spark.jars import resolve_jars
 from surestart.spark.java import Java, find_java, launcher_home
 from surestart.spark.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL_MEMORY, local_settings, pairs
 from surestart.spark.spark_lines import installed_line, refuse_too_old
-from surestart.typed import typed, word
+from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of, is_condition
 
 _log = logging.getLogger("surestart.spark.session")
@@ -85,7 +85,7 @@ def java_options(java: Java, jars: Sequence[Path]) -> str:
     options = [
         f"-Dlog4j2.configurationFile={Path(str(log4j)).as_uri()}",
         *(setting.option for setting in JVM + (JVM_ON_LINUX if sys.platform == "linux" else ())),
-        *class_archive.java_options(java, jars),
+        *class_archive.archive_options(java, jars),
     ]
     return " ".join([*map(_quoted, options), os.environ.get(JAVA_OPTIONS, "")]).rstrip()
 
@@ -103,7 +103,7 @@ def check_local_spark(say: Callable[[str], object] = lambda line: None) -> None:
         resolve_jars(say=say)
 
 
-def session(application: str = "surestart", *, ui: bool = False) -> SparkSession:
+def obtain_session(application: str = "surestart", *, ui: bool = False) -> SparkSession:
     """The session that is there (Databricks, a notebook, Spark Connect by SPARK_REMOTE), else a local one, or one on
     the cluster that SURESTART_MASTER names."""
     if runs_on_databricks() or os.environ.get("SPARK_REMOTE"):
@@ -119,7 +119,7 @@ def session(application: str = "surestart", *, ui: bool = False) -> SparkSession
 def session_at_hand() -> SparkSession | None:
     """The session that is there already: of Databricks, or of the server that SPARK_REMOTE names. None where there is
     none: a question starts no Spark, and a local one knows no catalog but its own."""
-    return session() if runs_on_databricks() or os.environ.get("SPARK_REMOTE") else None
+    return obtain_session() if runs_on_databricks() or os.environ.get("SPARK_REMOTE") else None
 
 
 # A standalone cluster, such as spark://127.0.0.1:7077. It sees the same paths as this machine.
@@ -162,7 +162,7 @@ def _another_session(spark: SparkSession) -> SparkSession:
     raise UsageError(
         "several streams need a Spark Connect session each, and how to open another one is not known here",
         meaning="In one session they would share the transaction of their MERGEs, and lose batches to each other.",
-        next="surestart run STAGE  # one process per stage",
+        next=surestart("run", "STAGE", note="one process per stage"),
         code="OneSessionForAll",
     )
 
@@ -189,10 +189,10 @@ def qualified(spark: SparkSession, path: str) -> str | None:
     if is_connect(spark):
         return None
     classic: Any = spark
-    jvm, session = classic._jvm, classic._jsparkSession
+    jvm, inner = classic._jvm, classic._jsparkSession
     try:
         folder = jvm.org.apache.hadoop.fs.Path(path)
-        found = folder.getFileSystem(session.sessionState().newHadoopConf()).makeQualified(folder)
+        found = folder.getFileSystem(inner.sessionState().newHadoopConf()).makeQualified(folder)
         return str(found.toString())
     except Py4JJavaError:
         # A store that this session cannot open: the start itself will say so.
@@ -201,14 +201,19 @@ def qualified(spark: SparkSession, path: str) -> str | None:
 
 def restarts_running(spark: SparkSession) -> bool:
     """Whether Spark ends a running query when the same one is started again, as it does unless told otherwise."""
+    return (read_setting(spark, "spark.sql.streaming.stopActiveRunOnRestart") or "true").lower() == "true"
+
+
+def read_setting(spark: SparkSession, key: str) -> str | None:
+    """None where the session has no such setting, and on a compute that neither tells nor changes it (serverless)."""
     from pyspark.errors import PySparkException
 
     try:
-        return str(spark.conf.get("spark.sql.streaming.stopActiveRunOnRestart", "true")).lower() == "true"
+        return spark.conf.get(key, None)
     except PySparkException as refusal:
         if not is_condition(refusal, _NOT_CHANGEABLE):
             raise
-        return True
+        return None
 
 
 def side_session(spark: SparkSession) -> SparkSession:
@@ -310,7 +315,7 @@ def persisted_if_possible(rows: DataFrame) -> Iterator[bool]:
             rows.unpersist()
 
 
-def keeps_rows(spark: SparkSession) -> bool:
+def keeps_batch_rows(spark: SparkSession) -> bool:
     """Whether rows can be kept on this compute; each session is asked once."""
     if not is_connect(spark):
         return True
@@ -346,7 +351,7 @@ def _refuse_two_sparks() -> None:
     raise UsageError(
         f"both databricks-connect {connect} and pyspark {plain} are installed here",
         meaning="They own the same files; whichever came last has half replaced the other.",
-        next=typed(word(sys.executable), "-m", "pip", "uninstall", "-y", "databricks-connect", "pyspark"),
+        next=typed(sys.executable, "-m", "pip", "uninstall", "-y", "databricks-connect", "pyspark"),
         do_not="put the extras `local` and `connect` into one environment.",
         code="TwoSparks",
     )

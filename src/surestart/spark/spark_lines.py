@@ -13,12 +13,11 @@ so, and never compared as text ("3.10" would come before "3.5").
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from surestart.errors import UsageError
-from surestart.typed import typed, word
+from surestart.words.extras import install
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,8 @@ LINES = (
         pyspark="pyspark[connect]>=4.1,<4.2",
         packages=(
             "io.delta:delta-spark_4.1_2.13:4.4.0",
-            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+            # 4.1.1 fails once at each start that replays a batch (a null of its own; seen).
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
             "org.apache.spark:spark-avro_2.13:4.1.1",
             _KAFKA_CLIENTS,
             _LZ4,
@@ -122,7 +122,7 @@ LINES = (
 )
 NAMES = tuple(line.name for line in LINES)
 # The line that `make run` installs, and that a question about nobody's Spark in particular is answered for.
-DEFAULT = "4.0"
+DEFAULT = "4.1"
 # The first version of Databricks Runtime; Spark's own numbers are far below.
 _RUNTIMES_FROM = 10
 _CLIENT = re.compile(r"(?:client|serverless)[.-]?v?([0-9]{1,3})(?:\.[0-9]+)*")
@@ -200,7 +200,7 @@ def _not_known(version: str, meaning: str) -> UsageError:
     return UsageError(
         f"Spark {version} is here, and surestart knows {', '.join(NAMES)}",
         meaning=meaning,
-        next=typed(word(sys.executable), "-m", "pip", "install", get_line(DEFAULT).pyspark),
+        next=install(get_line(DEFAULT).pyspark),
         do_not="install it into a Databricks cluster: choose one with a newer runtime, 15.4 LTS or later.",
         code="SparkLineUnknown",
     )

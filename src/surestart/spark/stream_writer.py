@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surestart.spark.session import is_connect
+from surestart.spark.session import is_connect, read_setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +19,10 @@ BY_FUNCTION = ("foreachBatch", "foreach")
 
 @dataclass(frozen=True)
 class WriterFacts:
-    """checkpoint: as it was given, "" where Spark would make one up. name: of the query, or "". format: "" where it is
-    Spark's default. options: keys in lower case."""
+    """checkpoint: as it was given, "" where Spark would make one up.
+    name: of the query, or "".
+    format: "" where it is Spark's default.
+    options: keys in lower case."""
 
     checkpoint: str
     name: str
@@ -41,7 +43,7 @@ def read_writer(writer: DataStreamWriter, given: Mapping[str, Any]) -> WriterFac
     name = own.get("queryname") or told.name
     checkpoint = options.get("checkpointlocation", "")
     if not checkpoint and name:
-        folder = session_of_writer(writer).conf.get(CHECKPOINTS, None)
+        folder = read_setting(session_of_writer(writer), CHECKPOINTS)
         checkpoint = f"{folder.rstrip('/')}/{name}" if folder else ""
     return WriterFacts(checkpoint, name, own.get("format") or told.format, options)
 
@@ -67,7 +69,7 @@ def _read_classic(writer: Any) -> WriterFacts:
 
 
 def _plain(options: Any) -> dict[str, str]:
-    """A Scala map as one of Python's."""
+    """A Scala map as a Python dict."""
     pairs, keys = {}, options.keysIterator()
     while keys.hasNext():
         key = keys.next()

@@ -18,7 +18,7 @@ from surestart.sources.kafka import KafkaSource, is_one_topic
 from surestart.stage import BatchContext, Pipeline, Source, Stage
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
-from surestart.typed import at, surestart
+from surestart.typed import NextCommand, NextStep, Place, Words, in_the_code, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,19 +31,27 @@ PIPELINE = "streams"
 @dataclass(frozen=True)
 class StreamEnvironment(Environment):
     """The history of declared streams has a place; their checkpoints are where their owners have put them.
-    checkpoints: stream name -> its checkpoint."""
+
+    checkpoints: stream name -> its checkpoint.
+    file: the one that declares them; "" where code does."""
 
     checkpoints: tuple[tuple[str, str], ...] = ()
+    file: str = ""
 
     def __post_init__(self) -> None:
-        """The root is where the file lies: no checkpoint of a query does, so that a date in it begins nothing anew."""
+        """The root is where the file lies, and no checkpoint lies there. So a date in its path lets no query begin
+        anew."""
         root = "/history" if self.root else ""
         Environment(self.name, self.pipeline, "/history/checkpoints", root, self.catalog, self.schema)
 
-    def begin_command(self, options: str = "") -> str:
+    def begin_command(self, options: Words = ()) -> NextCommand:
         """surestart starts none of them."""
         note = "each stream is started by its owner; this looks again"
-        return surestart("doctor", place=at(self.name, options), note=note)
+        return surestart("doctor", place=Place(self.name, options), note=note)
+
+    def accept_command(self, query: str, code: str, options: Words = ()) -> NextStep:
+        """Its owner's code starts it."""
+        return in_the_code(f"surestart.start(writer, {query!r}, accept={[code]!r}), once somebody has looked")
 
     def query_name(self, stage: str) -> str:
         return stage
@@ -52,7 +60,8 @@ class StreamEnvironment(Environment):
         return dict(self.checkpoints)[stage]
 
     def root_beside(self, query: str) -> str:
-        """Where the history is kept may be a driver's own disk, which goes with it."""
+        """Beside the checkpoint. The folder of the history may be a driver's own disk, which is gone with the
+        driver."""
         return self.checkpoint(query).rstrip("/").rpartition("/")[0] or "/"
 
     def with_checkpoint(self, stage: str, place: str) -> Environment:
@@ -130,6 +139,7 @@ class DeclaredStage(Stage):
             sinks=stream.sinks,
             output_mode=stream.output_mode,
             state=stream.state,
+            confs=self.confs,
             foreign=True,
         )
 
@@ -164,6 +174,7 @@ def environment_of_streams(project: ProjectFile, name: str = "local") -> StreamE
         catalog=catalog,
         schema=schema,
         checkpoints=tuple((stream.name, stream.checkpoint) for stream in project.streams),
+        file=str(project.path.absolute()) if project.path.is_file() else "",
     )
 
 

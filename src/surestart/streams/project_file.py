@@ -25,6 +25,7 @@ from surestart.environment import is_absolute
 from surestart.errors import UsageError
 from surestart.facts.evidence.sink_names import SINK_KINDS, read_sink_name, say_of
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.sources.kafka import NO_BOOTSTRAP, is_bootstrap
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code
 
@@ -71,7 +72,7 @@ def read_project_file(path: Path) -> ProjectFile:
 
 
 def parse_project_text(path: Path, text: str) -> ProjectFile:
-    """The same, of a text that stands in the file or is to stand there."""
+    """What this text says: it is in the file, or is about to be written there."""
     reader = _Reader(path, text)
     try:
         found = tomllib.loads(text)
@@ -91,7 +92,7 @@ def declare_stream(
 ) -> Stream:
     """A stream in the words of `surestart.toml`: source={"kafka": "orders"}, sink={"delta": "/t", "shared": True}.
 
-    source, sink: one, or a list of them; left out: the checkpoint tells the sources, and nobody the sinks."""
+    source, sink: one, or a list of them. Without sources the checkpoint tells them; without sinks nobody does."""
     said: dict[str, Any] = {"checkpoint": checkpoint, "output_mode": output_mode, "state": list(state)}
     for key, value in (("source", source), ("sink", sink)):
         said[key] = dict(value) if isinstance(value, Mapping) else [dict(one) for one in value]
@@ -100,7 +101,9 @@ def declare_stream(
 
 @dataclass(frozen=True)
 class _Reader:
-    """The file while it is read. stream: the one that is being read, for the place that an error names."""
+    """The file while it is read.
+
+    stream: the one that is being read, for the place that an error names."""
 
     path: Path
     text: str = ""
@@ -153,6 +156,9 @@ class _Reader:
             if not isinstance(value, str | bool | int | float):
                 raise self.bad(f"source: {key} = {value!r} is neither a text nor a number", "source")
         options = tuple(sorted((key, _plain(value)) for key, value in said.items() if key != kind))
+        bootstrap = dict(options).get("bootstrap", "")
+        if kind == "kafka" and bootstrap and not is_bootstrap(bootstrap):
+            raise self.bad(f"source: {NO_BOOTSTRAP}", "source")
         by_path = kind in _SOURCES_BY_PATH and "/" in target
         return SourceDeclaration(kind, target, target if by_path else "", options)
 
@@ -160,7 +166,7 @@ class _Reader:
         kind, target = self.kind("sink", said, (*SINK_KINDS, *SINK_WORDS))
         sink = read_sink_name(f"{SINK_WORDS.get(kind, kind)}:{target}")
         if is_absolute(target) and kind not in _NO_PATHS:
-            # Whatever marks are in it: back-ticks would make a name of it.
+            # A path may have back-ticks in it, and is no table's name by that.
             sink = replace(sink, target=target, path=target)
         for key, value in said.items():
             if key == kind:
@@ -194,7 +200,8 @@ class _Reader:
         return found[0], target if found[0] in _NO_PATHS else self.place(target, what)
 
     def place(self, said: str, key: str) -> str:
-        """Raises for a path that means another folder to another reader. A name has no slash, or stands in ticks."""
+        """Raises for a path that means another folder to another reader. A table's name has no slash, or is in back-
+        ticks."""
         if "\0" in said:
             raise self.bad(f"{key}: {said!r} holds a NUL, which no path and no name can", key)
         if said.startswith("~"):
@@ -223,7 +230,7 @@ class _Reader:
             raise self.bad(f"has the unknown {', '.join(unknown)}; known: {', '.join(known)}", unknown[0])
 
     def refuse_doubles(self, streams: tuple[Stream, ...]) -> None:
-        """One checkpoint for two names, however it is spelled; and names that one claim's file would stand for."""
+        """Refuses two names for one checkpoint, however it is spelled, and names that would share one claim's file."""
         places: dict[str, str] = {}
         names: dict[str, str] = {}
         for stream in streams:

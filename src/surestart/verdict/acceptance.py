@@ -27,9 +27,9 @@ from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.sink_names import UNRECORDED
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict.acceptance_case import (
-    Case,
     NextBatch,
     SinkAcceptance,
+    SinkCase,
     batches_text,
     is_keyed,
     next_batch_of,
@@ -47,7 +47,7 @@ from surestart.words.next_commands import Commands
 
 __all__ = ["NextBatch", "SinkAcceptance", "diagnose_acceptance", "is_keyed", "next_batch_of", "settle_suspicions"]
 
-# What the checkpoint alone makes one fear. A sink that was asked and takes the next start without harm answers it.
+# Suspicions that the checkpoint alone raises. A sink that takes the next start without harm answers them.
 IDENTITY_LOST = "METADATA_MISSING"
 SUSPICIONS = (IDENTITY_LOST, "REWOUND", "LOGS_DELETED")
 
@@ -69,7 +69,7 @@ def diagnose_acceptance(
     missing = SinkEvidence("", complete=False, problem="it was not asked")
     return tuple(
         _judge(
-            Case(
+            SinkCase(
                 declaration,
                 sink,
                 next_batch,
@@ -87,8 +87,8 @@ def diagnose_acceptance(
 def settle_suspicions(
     findings: Iterable[Finding], answers: Sequence[SinkAcceptance], *, can_start: bool, stateful: bool
 ) -> list[Finding]:
-    """What the checkpoint alone makes one fear for the sinks is as bad as what they answer, where every one was asked.
-    can_start: what is feared is not that the start fails."""
+    """A suspicion that the checkpoint alone raises about the sinks becomes as bad as their answer, where every sink was
+    asked. can_start: False where the suspicion is that the start fails."""
     if not can_start or not answers:
         return list(findings)
     return [
@@ -100,8 +100,9 @@ def settle_suspicions(
 
 
 def _as_answered(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -> Severity:
-    """METADATA_MISSING is about the identity alone, under which every sink was judged. The others go beyond that: state
-    of later batches no sink answers for, nor does one that cannot tell; but for a MERGE, whose keys decide."""
+    """The finding as the sinks have answered it. METADATA_MISSING is about the identity alone, and every sink was
+    judged by that. The other suspicions go further: no sink answers for the state of later batches, nor does a sink
+    that cannot tell, except a MERGE, whose keys decide."""
     answered = {finding.severity for answer in answers for finding in answer.findings}
     if Severity.UNSAFE in answered:
         return Severity.UNSAFE
@@ -113,9 +114,12 @@ def _as_answered(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -
     return Severity.CANNOT_TELL if code == IDENTITY_LOST or (by_keys and not stateful) else Severity.UNSAFE
 
 
-def _judge(case: Case) -> SinkAcceptance:
+def _judge(case: SinkCase) -> SinkAcceptance:
+    if case.next.unknown:
+        # What could not be read of the checkpoint has a finding of its own.
+        return replace(case.answer(Acceptance.CANNOT_TELL, case.next.unknown), next_batch=None)
     if not case.evidence.known:
-        finding = say.unreadable(case.sink, case.evidence.problem, case.commands)
+        finding = say.sink_not_readable(case.sink, case.evidence.problem, case.commands)
         return case.answer(Acceptance.CANNOT_TELL, f"the sink could not be read: {case.evidence.problem}", finding)
     if case.evidence.batches is not None or case.evidence.source == FILE_LOG:
         return _judge_by_number(case)
@@ -143,12 +147,12 @@ def _judge(case: Case) -> SinkAcceptance:
     return judge_unknown_identity(case)
 
 
-def _is_fresh(case: Case) -> bool:
-    """Nothing was ever run from this checkpoint, as far as it goes."""
+def _is_fresh(case: SinkCase) -> bool:
+    """Whether nothing was ever run from this checkpoint, as far as it shows."""
     return case.next.batch == 0 and not case.next.replayed
 
 
-def _judge_known_identity(case: Case, table_batch: int) -> SinkAcceptance:
+def _judge_known_identity(case: SinkCase, table_batch: int) -> SinkAcceptance:
     assert case.app_id is not None
     batch, sink, commands = case.next.batch, case.sink, case.commands
     if table_batch > batch or (table_batch == batch and not case.next.replayed):
@@ -157,7 +161,7 @@ def _judge_known_identity(case: Case, table_batch: int) -> SinkAcceptance:
             Acceptance.SKIPS, f"holds batch {table_batch} already: drops {batches_text(batch, table_batch)}", finding
         )
     if not case.evidence.sees_newest or case.app_id in case.evidence.unreached:
-        # That the sink knows at least T is certain, that it knows no more is not.
+        # The sink certainly knows T. It may know more.
         finding = say.incomplete(sink, case.evidence, commands)
         return case.answer(Acceptance.CANNOT_TELL, f"knows at least batch {table_batch}", finding)
     if behind := _clock_behind(case, case.app_id):
@@ -191,15 +195,16 @@ def _judge_known_identity(case: Case, table_batch: int) -> SinkAcceptance:
     return case.answer(Acceptance.ACCEPTS, f"holds batches up to {table_batch}, next is {batch}", *lost, *expiry)
 
 
-def _clock_behind(case: Case, app_id: str) -> tuple[Finding, ...]:
-    """Where a table forgets its writers, whether it has forgotten this one counts from now."""
+def _clock_behind(case: SinkCase, app_id: str) -> tuple[Finding, ...]:
+    """A clock that is behind matters for a table that forgets its writers: whether it has forgotten this one counts
+    from now."""
     if case.evidence.retention is None:
         return ()
     written = case.evidence.transactions[app_id].last_updated
     return find_clock_behind(f"this query's last batch in {case.sink.target}", written, case.now, case.commands)
 
 
-def _judge_missing(case: Case) -> SinkAcceptance:
+def _judge_missing(case: SinkCase) -> SinkAcceptance:
     if case.next.batch == 0 and not case.next.replayed:
         return case.answer(Acceptance.ACCEPTS, "does not exist yet and is created at the first start")
     if case.next.batch == 0:
@@ -212,7 +217,7 @@ def _judge_missing(case: Case) -> SinkAcceptance:
     )
 
 
-def _judge_by_number(case: Case) -> SinkAcceptance:
+def _judge_by_number(case: SinkCase) -> SinkAcceptance:
     """A file sink drops every batch that is not above the highest number in its log, whichever query wrote that."""
     batch, sink, commands, held = case.next.batch, case.sink, case.commands, case.evidence.batches
     if not case.evidence.exists or held is None:

@@ -1,4 +1,4 @@
-"""One sink, the batch that comes next, and all that is known of both: what each judgement of acceptance looks at."""
+"""One sink, the batch that comes next, and all that is known of both. Each judgement of acceptance looks at this."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class NextBatch:
     committed_at: when the newest commit file was written, where the table's clock is the same one.
     committed_by: the same in ms, on any storage, where its files are as old as their batches; None for a copy.
     rewound: the checkpoint shows that later batches have run.
-    on_this_machine: whoever wrote it had this machine's clock."""
+    on_this_machine: whoever wrote it had this machine's clock.
+    unknown: why nobody can say which batch comes next, or under which id; then all the rest is a guess."""
 
     batch: int
     query_id: str | None
@@ -43,6 +44,7 @@ class NextBatch:
     control: frozenset[int] = frozenset()
     committed_by: int | None = field(default=None, compare=False)
     on_this_machine: bool = field(default=False, compare=False)
+    unknown: str = ""
 
     def gap(self, known: int) -> bool:
         """Whether a batch of rows lies between the last one that a sink knows and this one."""
@@ -52,9 +54,9 @@ class NextBatch:
 def next_batch_of(checkpoint: Checkpoint) -> NextBatch:
     """By Spark's rule (MicroBatchExecution.populateStartOffsets): the last planned batch runs again unless exactly that
     batch is the last committed one."""
-    planned = checkpoint.latest_planned
+    planned, unknown = checkpoint.latest_planned, _why_unknown(checkpoint)
     if planned is None:
-        return NextBatch(0, checkpoint.query_id)
+        return NextBatch(0, checkpoint.query_id, unknown=unknown)
     entries = {batch: one for batch, one in checkpoint.offsets.items() if isinstance(one, OffsetLogEntry)}
     known = NextBatch(
         planned,
@@ -71,14 +73,23 @@ def next_batch_of(checkpoint: Checkpoint) -> NextBatch:
         control=frozenset(checkpoint.control_batches),
         committed_by=_committed_by(checkpoint),
         on_this_machine=checkpoint.storage == "local" and checkpoint.checks_crc,
+        unknown=unknown,
     )
     if checkpoint.latest_committed == planned:
         return replace(known, batch=planned + 1, replayed=False)
     return known
 
 
+def _why_unknown(checkpoint: Checkpoint) -> str:
+    if not checkpoint.logs_listed:
+        return "which batch comes next is not known"
+    if checkpoint.query_id is None and checkpoint.metadata_fault is not None:
+        return "the query id cannot be read"
+    return ""
+
+
 def _committed_by(checkpoint: Checkpoint) -> int | None:
-    """Spark writes offsets/N in the second in which it plans batch N: of a copy, no time of a file says anything."""
+    """Spark writes offsets/N in the second in which it plans batch N. In a copy the files' times say nothing."""
     entry, planned = checkpoint.latest_offsets, checkpoint.offsets_folder.last_modified
     committed = checkpoint.commits_folder.last_modified
     if not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms or planned is None or committed is None:
@@ -112,13 +123,14 @@ class SinkAcceptance:
 
     @property
     def settles(self) -> bool:
-        """It takes the next start without harm, and nothing is left open: a suspicion of the checkpoint's yields."""
+        """Whether the sink takes the next start without harm and leaves nothing open. Then a suspicion of the
+        checkpoint yields."""
         open_or_worse = (Severity.UNSAFE, Severity.CANNOT_TELL)
         return self.acceptance is Acceptance.ACCEPTS and not any(one.severity in open_or_worse for one in self.findings)
 
 
 @dataclass(frozen=True)
-class Case:
+class SinkCase:
     declaration: StageDeclaration
     sink: SinkDeclaration
     next: NextBatch

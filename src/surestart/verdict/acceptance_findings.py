@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.facts.evidence.sink_evidence import SinkEvidence
-from surestart.typed import delta_name, spark_sql
+from surestart.typed import NOTHING, NextStep, delta_name, spark_sql
 from surestart.words.finding import Finding, Severity
+from surestart.words.inert import inert
 from surestart.words.next_commands import Commands
 from surestart.words.time_text import span_text, time_text
 
@@ -61,7 +62,7 @@ def file_log_torn(sink: SinkDeclaration, held: FileBatches, commands: Commands) 
     )
 
 
-def not_asked(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
+def sink_not_asked(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     return _open(_NOT_ASKED, commands.doctor(), sink, done=_span(0, batch - 1))
 
 
@@ -287,7 +288,11 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
     why = f"its {evidence.source} begins at version {first}"
     if evidence.unreached:
         why = f"this query's last commit is older than version {first}, and what came behind it is not known"
-    if not evidence.sees_newest:
+    if first is None:
+        why = f"its {evidence.source} has no commit left that says who wrote it"
+    if evidence.unknown_features:
+        why = f"it needs {', '.join(map(inert, evidence.unknown_features[:5]))} of its readers, which is not known here"
+    elif not evidence.sees_newest:
         why = "newer commits may stand in the catalog only"
     elif evidence.retention_text:
         why = f"it forgets queries after {evidence.retention_text!r} (delta.setTransactionRetentionDuration)"
@@ -301,7 +306,7 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
     )
 
 
-def unreadable(sink: SinkDeclaration, problem: str, commands: Commands) -> Finding:
+def sink_not_readable(sink: SinkDeclaration, problem: str, commands: Commands) -> Finding:
     return _open(_UNREADABLE, commands.doctor(), sink, problem=problem)
 
 
@@ -330,7 +335,7 @@ _UNREADABLE = Finding(
     Severity.CANNOT_TELL,
     "{target}: {problem}",
     "Whether it accepts, skips or doubles the next batch is not known.",
-    next="",
+    next=NOTHING,
     do_not="take an unreadable sink for an empty one.",
 )
 _NOT_ASKED = Finding(
@@ -339,7 +344,7 @@ _NOT_ASKED = Finding(
     "{target} ({kind}) keeps no record of batches that could be read; the checkpoint counts {done} as written to it",
     "Whether they are there, and whether it is the same place at all, nobody has asked: a checkpoint that was rewound, "
     "or a target that was emptied, looks the same from here.",
-    next="",
+    next=NOTHING,
     do_not="take a sink that was not asked for one that holds its batches.",
 )
 _UNRECOGNISABLE_REPLAY = Finding(
@@ -347,7 +352,7 @@ _UNRECOGNISABLE_REPLAY = Finding(
     Severity.CANNOT_TELL,
     "batch {batch} is in flight, and {target} ({kind}) keeps no record of the batches it holds",
     "If the batch was written before the stop, the replay writes its rows a second time.",
-    next="",
+    next=NOTHING,
     do_not="start the query before the batch's rows were looked for in the sink.",
 )
 _CONSTANT_UNKNOWN = Finding(
@@ -355,11 +360,11 @@ _CONSTANT_UNKNOWN = Finding(
     Severity.CANNOT_TELL,
     "{target} knows no constant application id; the checkpoint counts {done} as done",
     "The table was recreated, or the constant changed, or the writes carry no transaction at all.",
-    next="",
+    next=NOTHING,
 )
 
 
-def _open(template: Finding, next: str, sink: SinkDeclaration, **facts: object) -> Finding:
+def _open(template: Finding, next: NextStep, sink: SinkDeclaration, **facts: object) -> Finding:
     evidence = template.evidence.format(target=sink.target, kind=sink.kind, **facts)
     return replace(template, evidence=evidence, next=next)
 
@@ -369,7 +374,7 @@ def _gap(sink: SinkDeclaration) -> Severity:
     return Severity.CANNOT_TELL if sink.kind == "foreach-batch" else Severity.UNSAFE
 
 
-def _unset_retention(sink: SinkDeclaration) -> str:
+def _unset_retention(sink: SinkDeclaration) -> NextStep:
     table = delta_name(sink.path, sink.target)
     return spark_sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES (delta.setTransactionRetentionDuration)")
 

@@ -14,14 +14,14 @@ from surestart.facts.delta.merge_keys import only_inserts
 from surestart.facts.evidence.sink_evidence import LEDGER, is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
-from surestart.verdict.acceptance_case import Case, SinkAcceptance
+from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase
 from surestart.verdict.batch_times import is_unsigned, is_writing
 from surestart.words.finding import Acceptance
 
 _SILENT = ("CREATE TABLE", "SET TBLPROPERTIES", "OPTIMIZE", "VACUUM START", "VACUUM END")
 
 
-def judge_fresh(case: Case) -> SinkAcceptance:
+def judge_fresh(case: SinkCase) -> SinkAcceptance:
     sink, evidence, commands = case.sink, case.evidence, case.commands
     if evidence.has_rows is False:
         return case.answer(Acceptance.ACCEPTS, "is empty: everything is read again into it")
@@ -53,8 +53,8 @@ def judge_fresh(case: Case) -> SinkAcceptance:
     return _judge_own_output(case, former or others)
 
 
-def _judge_own_output(case: Case, former: dict[str, int]) -> SinkAcceptance:
-    """What is there, this query wrote itself."""
+def _judge_own_output(case: SinkCase, former: dict[str, int]) -> SinkAcceptance:
+    """The answer where this query itself wrote what the sink holds."""
     sink, evidence, commands = case.sink, case.evidence, case.commands
     constant = {app_id: one.version for app_id, one in evidence.transactions.items() if not is_query_id(app_id)}
     unsigned = [commit for commit in evidence.commits if is_unsigned(commit)]
@@ -84,8 +84,9 @@ def _replaces_all(commit: Commit) -> bool:
     return commit.operation == "STREAMING UPDATE" and commit.parameters.get("outputMode") == "Complete"
 
 
-def _is_as_a_remedy_left_it(case: Case) -> bool:
-    """No stream of this query has written since the remedy. If one has, its checkpoint is another one than this."""
+def _is_as_a_remedy_left_it(case: SinkCase) -> bool:
+    """Whether no stream of this query has written since the remedy. If one has, it had another checkpoint than this
+    one."""
     if case.settled is None or not _reaches_back_to(case, case.settled):
         return False
     # A ledger has no versions: there it is the time at which the remedy was committed, in milliseconds.
@@ -101,23 +102,24 @@ def _is_as_a_remedy_left_it(case: Case) -> bool:
     )
 
 
-def _reaches_back_to(case: Case, settled: int) -> bool:
+def _reaches_back_to(case: SinkCase, settled: int) -> bool:
     """Whether every commit since then is known. A ledger is read as a whole."""
     commits = case.evidence.commits
     return case.evidence.source == LEDGER or (bool(commits) and commits[0].version <= settled + 1)
 
 
-def _all_rows_are_of_other_queries(case: Case) -> bool:
-    """As the table's whole history shows. A commit without a mark is another's where this query marks all of its own
-    and the table is said to be shared; else it may be what the query wrote before it was run by surestart."""
+def _all_rows_are_of_other_queries(case: SinkCase) -> bool:
+    """Whether the table's whole history shows that. A commit without a mark is another query's where this one marks all
+    of its own and the table is said to be shared. Else the query may have written it before surestart ran it."""
     commits = case.evidence.commits
     if not case.evidence.complete or not commits or commits[0].version != 0:
         return False
     marks_its_own = case.sink.kind in ("delta-append", "delta-merge", "postgres") and case.sink.identity == "query-id"
-    others_too = bool(case.sink.shared) and marks_its_own
+    # The function of a stream that others run names no query, whatever it leaves.
+    others_too = bool(case.sink.shared) and marks_its_own and not case.declaration.foreign
 
     def is_of_another(commit: Commit) -> bool:
-        if commit.mark:
+        if commit.mark and commit.mark.query:
             return commit.mark.query != case.declaration.query
         # The mark of a MERGE may follow it, and a crash may have come between.
         mergeable = case.sink.kind == "delta-merge" and commit.operation == "MERGE"

@@ -14,7 +14,7 @@ from surestart.facts.delta import Commit
 from surestart.facts.evidence.sink_evidence import app_ids, is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
-from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
+from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.batch_times import batches_by_time, is_writing
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Finding
@@ -27,17 +27,17 @@ class OtherWriter:
     finding: Finding
 
 
-def other_writer_since(case: Case) -> OtherWriter | None:
+def other_writer_since(case: SinkCase) -> OtherWriter | None:
     """A streaming query that has written since this one did, unless it is known to be another one than this."""
     sink, app_id = case.sink, case.app_id or ""
     last = case.evidence.last_commit_of(app_id)
     if last is None:
         return None
-    marked = last.mark is not None
+    marked = bool(last.mark and last.mark.query)
     for commit in reversed(case.evidence.commits):
         if commit.version <= last.version:
             return None
-        mark = commit.mark
+        mark = commit.mark if commit.mark and commit.mark.query else None
         if mark and mark.query == case.declaration.query and mark.step == sink.step and is_query_id(mark.query_id):
             return _superseded(case, app_id, mark.query_id)
         # What this query writes through surestart bears its name: a commit without one is somebody else's.
@@ -60,20 +60,20 @@ def _query_of(commit: Commit) -> str:
     return commit.query_id or next((one for one in signed if is_query_id(one)), "")
 
 
-def _superseded(case: Case, app_id: str, other: str) -> OtherWriter:
+def _superseded(case: SinkCase, app_id: str, other: str) -> OtherWriter:
     finding = say.superseded(case.sink, app_id, other, case.keyed, case.commands)
     acceptance = Acceptance.ACCEPTS if case.keyed else Acceptance.DUPLICATES
     return OtherWriter(acceptance, f"query id {other} has written here since", finding)
 
 
-def _was_alive_beside(case: Case, app_id: str, other: str) -> bool:
-    """It wrote between two batches of ours: whoever takes over, or was taken over from, does not."""
+def _was_alive_beside(case: SinkCase, app_id: str, other: str) -> bool:
+    """Whether it wrote between two batches of ours. A stream that takes over, or was taken over from, does not."""
     ours = [commit.version for commit in case.evidence.commits if app_id in app_ids(commit)]
     theirs = [commit.version for commit in case.evidence.commits if other in app_ids(commit)]
     return any(ours[0] < version < ours[-1] for version in theirs)
 
 
-def judge_unknown_identity(case: Case) -> SinkAcceptance:
+def judge_unknown_identity(case: SinkCase) -> SinkAcceptance:
     """The sink knows no batch of the identity that the next start writes under, though batches were planned."""
     batch, sink, evidence, commands = case.next.batch, case.sink, case.evidence, case.commands
     if case.app_id is not None and case.app_id in evidence.transactions:
@@ -90,7 +90,7 @@ def judge_unknown_identity(case: Case) -> SinkAcceptance:
     if not former:
         return _judge_never_saw(case)
     if case.added and case.next.query_id is not None:
-        # What it holds of a former id is older than the batches that went past it, however well the numbers fit.
+        # Batches under a former id are older than the batches that came after them, however well the numbers fit.
         finding = say.never_saw(sink, case.next.query_id, batch, commands, "replay" if case.keyed else "reset")
         left_out = batches_text(0, batch - 1)
         return case.answer(Acceptance.ACCEPTS, f"was left out of {left_out} of this query", finding)
@@ -106,12 +106,12 @@ def judge_unknown_identity(case: Case) -> SinkAcceptance:
     return case.answer(Acceptance.ACCEPTS, detail, finding, *lost)
 
 
-def knows_former_self(case: Case) -> bool:
+def knows_former_self(case: SinkCase) -> bool:
     """The sink holds this checkpoint's batches under another query id, as a mark or the times show."""
     return bool(_named_selves(case) or _selves_by_time(case)[0])
 
 
-def _former_selves(case: Case) -> dict[str, int]:
+def _former_selves(case: SinkCase) -> dict[str, int]:
     """Other ids under which this query may have written: those that a mark names; else those whose batches fell into
     the times at which this checkpoint planned batches of the same number; else, where no time tells, all of them."""
     named = _named_selves(case)
@@ -121,20 +121,20 @@ def _former_selves(case: Case) -> dict[str, int]:
     return by_time if told else _others(case)
 
 
-def _others(case: Case) -> dict[str, int]:
+def _others(case: SinkCase) -> dict[str, int]:
     others = case.evidence.identities(case.declaration.query, case.sink.step)
     others.pop(case.next.query_id or "", None)
     return others
 
 
-def _named_selves(case: Case) -> dict[str, int]:
+def _named_selves(case: SinkCase) -> dict[str, int]:
     marks = [one.mark for one in case.evidence.commits if one.mark and one.mark.step == case.sink.step]
     named = {mark.query_id for mark in marks if mark.query == case.declaration.query}
     return {identity: last for identity, last in _others(case).items() if identity in named}
 
 
-def _selves_by_time(case: Case) -> tuple[dict[str, int], bool]:
-    """And whether any time told."""
+def _selves_by_time(case: SinkCase) -> tuple[dict[str, int], bool]:
+    """The other ids whose times fit, and whether any time told something."""
     step = f":{case.sink.step}" if case.sink.step else ""
     others = _others(case)
     counted = {one: batches_by_time(case.next, case.evidence.commits, f"{one}{step}") for one in others}
@@ -142,7 +142,7 @@ def _selves_by_time(case: Case) -> tuple[dict[str, int], bool]:
     return {one: last for one, last in others.items() if counted[one][0] > counted[one][1]}, told
 
 
-def _judge_never_saw(case: Case) -> SinkAcceptance:
+def _judge_never_saw(case: SinkCase) -> SinkAcceptance:
     batch, sink, commands = case.next.batch, case.sink, case.commands
     if case.next.query_id is None:
         finding = say.identity_lost(sink, batch, commands)
@@ -153,7 +153,7 @@ def _judge_never_saw(case: Case) -> SinkAcceptance:
     )
 
 
-def was_made_anew(case: Case) -> bool:
+def was_made_anew(case: SinkCase) -> bool:
     """The table is younger than the checkpoint's newest commit: what was written before is in another one."""
     commits, committed = case.evidence.commits, case.next.committed_at
     if committed is None or not commits or commits[0].version != 0 or commits[0].timestamp is None:
@@ -163,7 +163,7 @@ def was_made_anew(case: Case) -> bool:
     return all((time or 0) > committed * 1000 + 1000 for time in [commits[0].timestamp, *writing])
 
 
-def judge_forgotten(case: Case, app_id: str, table_batch: int) -> SinkAcceptance:
+def judge_forgotten(case: SinkCase, app_id: str, table_batch: int) -> SinkAcceptance:
     """The log still shows this identity's last batch, and Delta no longer heeds it."""
     batch, sink, evidence, commands = case.next.batch, case.sink, case.evidence, case.commands
     if table_batch >= batch:

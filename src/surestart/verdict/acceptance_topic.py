@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from surestart.facts.evidence.sink_evidence import TopicRecords
 from surestart.verdict import acceptance_findings as say
-from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
+from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.words.finding import Acceptance, Finding, Severity
 from surestart.words.time_text import time_text
 
 
-def judge_topic(case: Case, records: TopicRecords) -> SinkAcceptance:
+def judge_topic(case: SinkCase, records: TopicRecords) -> SinkAcceptance:
     if case.next.replayed:
         return _judge_in_flight(case, records)
     return _judge_at_rest(case, records) if case.next.batch > 0 else _judge_first(case, records)
 
 
-def _judge_in_flight(case: Case, records: TopicRecords) -> SinkAcceptance:
+def _judge_in_flight(case: SinkCase, records: TopicRecords) -> SinkAcceptance:
     batch = case.next.batch
     if case.next.planned_at.get(batch) is None:
         return _open(case, say.unrecognisable_replay(case.sink, batch, case.commands))
@@ -38,21 +38,21 @@ def _judge_in_flight(case: Case, records: TopicRecords) -> SinkAcceptance:
     return _open(case, say.unrecognisable_replay(case.sink, batch, case.commands))
 
 
-def _judge_at_rest(case: Case, records: TopicRecords) -> SinkAcceptance:
+def _judge_at_rest(case: SinkCase, records: TopicRecords) -> SinkAcceptance:
     batch, committed = case.next.batch, case.next.committed_by
     if committed is None:
-        return _open(case, say.not_asked(case.sink, batch, case.commands))
+        return _open(case, say.sink_not_asked(case.sink, batch, case.commands))
     if not _younger(records, committed) and _clocks_agree(case, records):
         detail = f"has no record since batch {batch - 1} was committed: batch {batch} was never sent"
         return case.answer(Acceptance.ACCEPTS, detail)
     if not _younger(records, committed):
-        return _open(case, say.not_asked(case.sink, batch, case.commands))
+        return _open(case, say.sink_not_asked(case.sink, batch, case.commands))
     holds = _holds(case, records, f"the checkpoint's next batch is {batch}, and since batch {batch - 1} was committed")
     answer = Acceptance.DUPLICATES if case.sink.shared is False else Acceptance.CANNOT_TELL
     return case.answer(answer, f"has records since {batches_text(0, batch - 1)} was committed", holds)
 
 
-def _judge_first(case: Case, records: TopicRecords) -> SinkAcceptance:
+def _judge_first(case: SinkCase, records: TopicRecords) -> SinkAcceptance:
     if records.newest is None:
         return case.answer(Acceptance.ACCEPTS, "holds no record")
     if case.sink.new:
@@ -65,11 +65,11 @@ def _judge_first(case: Case, records: TopicRecords) -> SinkAcceptance:
 
 
 def _younger(records: TopicRecords, committed: int) -> bool:
-    # A store that keeps whole seconds says a second too early.
+    # A storage that keeps whole seconds gives times that are up to a second too early.
     return records.newest is not None and records.newest > committed + (999 if committed % 1000 == 0 else 0)
 
 
-def _clocks_agree(case: Case, records: TopicRecords) -> bool:
+def _clocks_agree(case: SinkCase, records: TopicRecords) -> bool:
     """The newest record came while the newest committed batch ran; on one machine there is one clock."""
     if records.one_clock:
         return True
@@ -80,12 +80,12 @@ def _clocks_agree(case: Case, records: TopicRecords) -> bool:
     return began <= records.newest and not _younger(records, committed)
 
 
-def _open(case: Case, finding: Finding) -> SinkAcceptance:
+def _open(case: SinkCase, finding: Finding) -> SinkAcceptance:
     detail = f"keeps no batch ids, and no time tells whether batch {case.next.batch} was sent"
     return case.answer(Acceptance.CANNOT_TELL, detail, finding)
 
 
-def _holds(case: Case, records: TopicRecords, since: str) -> Finding:
+def _holds(case: SinkCase, records: TopicRecords, since: str) -> Finding:
     sure = case.sink.shared is False or (case.next.replayed and case.sink.shared is None)
     others = "" if sure else " Others may have sent them: whoever knows may say --alone or --shared."
     return Finding(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
-from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
+from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.words.finding import Acceptance
 
 _KEEPS_NOTHING = {
@@ -21,7 +21,7 @@ _KEEPS_NOTHING = {
 _UPSERTED = ("jdbc", "foreach", "kafka", "hudi", "other")
 
 
-def judge_unrecorded(case: Case) -> SinkAcceptance:
+def judge_unrecorded(case: SinkCase) -> SinkAcceptance:
     batch, sink, commands = case.next.batch, case.sink, case.commands
     if sink.kind in _KEEPS_NOTHING:
         return case.answer(Acceptance.ACCEPTS, _KEEPS_NOTHING[sink.kind])
@@ -38,13 +38,13 @@ def judge_unrecorded(case: Case) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, f"cannot tell whether it holds batch {batch} already", finding)
     if batch == 0:
         return _judge_first(case)
-    finding = say.not_asked(sink, batch, commands)
+    finding = say.sink_not_asked(sink, batch, commands)
     return case.answer(
         Acceptance.CANNOT_TELL, f"keeps no record that tells whether {batches_text(0, batch - 1)} is in it", finding
     )
 
 
-def _judge_memory(case: Case) -> SinkAcceptance:
+def _judge_memory(case: SinkCase) -> SinkAcceptance:
     kept = "is a table of the driver's memory, which went with the last driver"
     if case.declaration.output_mode == "complete" or (case.next.batch == 0 and not case.next.replayed):
         return case.answer(Acceptance.ACCEPTS, f"{kept} and is filled anew")
@@ -52,7 +52,7 @@ def _judge_memory(case: Case) -> SinkAcceptance:
     return case.answer(Acceptance.CANNOT_TELL, f"{kept}: Spark resumes it in output mode complete only", finding)
 
 
-def _judge_keyed(case: Case) -> SinkAcceptance:
+def _judge_keyed(case: SinkCase) -> SinkAcceptance:
     batch, sink = case.next.batch, case.sink
     if case.next.replayed or batch == 0:
         finding = writers.replay_merged(sink, batch, sink.keys, case.commands)
@@ -62,7 +62,7 @@ def _judge_keyed(case: Case) -> SinkAcceptance:
     return case.answer(Acceptance.ACCEPTS, f"is written by {', '.join(sink.keys)}, as declared: next is {batch}")
 
 
-def _judge_first(case: Case) -> SinkAcceptance:
+def _judge_first(case: SinkCase) -> SinkAcceptance:
     sink, commands = case.sink, case.commands
     if sink.new:
         return case.answer(Acceptance.ACCEPTS, "was never written by this query, as declared")

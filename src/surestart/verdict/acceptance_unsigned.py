@@ -19,7 +19,7 @@ from surestart.facts.delta.taken_out import replaces_a_part, taken_out
 from surestart.facts.evidence.sink_evidence import is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
-from surestart.verdict.acceptance_case import Case, SinkAcceptance, batches_text
+from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
 from surestart.verdict.batch_times import Trace, batches_by_time, is_unsigned, trace_unsigned
@@ -28,31 +28,32 @@ from surestart.words.finding import Acceptance, Severity
 
 
 @dataclass(frozen=True)
-class Way:
-    """How the table shows that this checkpoint's batches are written. Neither: it shows nothing of them."""
+class WayOfWriting:
+    """How this checkpoint's batches are written, as the table shows it. With neither field set, it shows nothing of
+    them."""
 
     constant: str = ""
     unsigned: bool = False
 
 
-def way_of_writing(case: Case) -> Way:
+def way_of_writing(case: SinkCase) -> WayOfWriting:
     evidence = case.evidence
     streaming = {commit.query_id for commit in evidence.commits if commit.query_id}
     for app_id in evidence.transactions:
-        # An id of a query is a former self's, for acceptance_identity to judge.
+        # A query's id belongs to a former self; acceptance_identity judges it.
         if app_id in streaming or is_query_id(app_id.partition(":")[0]):
             continue
         fits, differs = batches_by_time(case.next, evidence.commits, app_id)
         if fits > differs:
-            return Way(constant=app_id)
+            return WayOfWriting(constant=app_id)
     trace = trace_unsigned(case.next, evidence.commits)
     if any(span.count for span in trace.spans):
-        return Way(unsigned=True)
-    # Older commits of nobody are a sign only where no time tells.
-    return Way(unsigned=not trace.spans and any(is_unsigned(commit) for commit in evidence.commits))
+        return WayOfWriting(unsigned=True)
+    # Older commits without a writer are a sign only where no time tells.
+    return WayOfWriting(unsigned=not trace.spans and any(is_unsigned(commit) for commit in evidence.commits))
 
 
-def judge_constant(case: Case, name: str = "") -> SinkAcceptance:
+def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
     """A fixed application id outlives the checkpoint. name "": the declaration does not say which one it is."""
     batch, sink = case.next.batch, case.sink
     found = {
@@ -101,7 +102,7 @@ def judge_constant(case: Case, name: str = "") -> SinkAcceptance:
     )
 
 
-def judge_unsigned(case: Case) -> SinkAcceptance:
+def judge_unsigned(case: SinkCase) -> SinkAcceptance:
     """Batches were planned; the table's commits do not say whose they are."""
     sink, evidence = case.sink, case.evidence
     latest = evidence.commits[-1].version if evidence.commits else -1
@@ -117,7 +118,7 @@ def judge_unsigned(case: Case) -> SinkAcceptance:
     return case.answer(answer.acceptance, answer.detail, *answer.findings, *lost)
 
 
-def _judge_in_flight(case: Case, trace: Trace) -> SinkAcceptance:
+def _judge_in_flight(case: SinkCase, trace: Trace) -> SinkAcceptance:
     batch, sink, commands = case.next.batch, case.sink, case.commands
     newest = trace.newest
     if was_made_anew(case) and not _made_by_the_newest(trace):
@@ -148,7 +149,7 @@ def _judge_in_flight(case: Case, trace: Trace) -> SinkAcceptance:
     return case.answer(Acceptance.CANNOT_TELL, f"cannot tell whether it holds batch {batch} already", finding)
 
 
-def _judge_at_rest(case: Case, trace: Trace) -> SinkAcceptance:
+def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
     batch, sink, commands = case.next.batch, case.sink, case.commands
     newest = trace.newest
     if was_made_anew(case):
@@ -177,7 +178,7 @@ def _judge_at_rest(case: Case, trace: Trace) -> SinkAcceptance:
     return case.answer(Acceptance.CANNOT_TELL, f"was written after batch {batch - 1} as well", finding)
 
 
-def harmless_keys(case: Case, trace: Trace) -> tuple[str, ...]:
+def harmless_keys(case: SinkCase, trace: Trace) -> tuple[str, ...]:
     """The keys by which rows that come again change nothing: declared, or inserted by key and never updated."""
     if case.keyed:
         return case.sink.keys
@@ -188,8 +189,8 @@ def harmless_keys(case: Case, trace: Trace) -> tuple[str, ...]:
     return only_inserts(commits)
 
 
-def _left(case: Case, trace: Trace) -> int:
-    """How many commits of the newest batch still stand: what a RESTORE took out again is written once more."""
+def _left(case: SinkCase, trace: Trace) -> int:
+    """How many commits of the newest batch still stand. What a RESTORE took out again is written once more."""
     written = {commit.version for commit in trace.newest.commits} if trace.newest else set()
     return len(written - taken_out(case.evidence.commits))
 
@@ -211,7 +212,7 @@ def _made_by_the_newest(trace: Trace) -> bool:
     return trace.newest is not None and any(commit.version == 0 for commit in trace.newest.commits)
 
 
-def _made_anew(case: Case) -> SinkAcceptance:
+def _made_anew(case: SinkCase) -> SinkAcceptance:
     batch = case.next.batch
     finding = say.never_saw(case.sink, case.next.query_id, batch, case.commands, made_anew=True)
     missing = batches_text(0, batch - 1)

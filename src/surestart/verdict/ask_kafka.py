@@ -1,7 +1,7 @@
 """Asks the cluster about a Kafka source for the doctor: what is lost, what expires when, is it still the same topic.
 
 It is looked at twice, and where it would refuse the start three times within a few seconds: a broker that has just
-become leader may answer with an old end, and that heals by itself. A look that fails heals nothing.
+become leader may answer with an old end, and that heals by itself. A look that fails takes nothing back.
 """
 
 from __future__ import annotations

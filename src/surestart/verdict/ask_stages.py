@@ -17,7 +17,7 @@ from surestart.sinks.abilities import read_own_evidence
 from surestart.sources.abilities import NotAsked, ask_own_source
 from surestart.spark.spark_lines import DEFAULT, installed_version
 from surestart.stage import Stage
-from surestart.typed import typed
+from surestart.typed import Words, typed
 from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands, commands_for
@@ -25,7 +25,7 @@ from surestart.words.next_commands import Commands, commands_for
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from surestart.facts.delta.unread_commits import Reading
+    from surestart.facts.delta.unread_commits import TableReading
     from surestart.journal.journal import Journal
     from surestart.sources.kafka import KafkaSource
 
@@ -40,7 +40,6 @@ def ask_stage(
     ask_delta: AskDelta | None = None,
     history: Iterable[Mapping[str, object]] = (),
     recorded_topic_id: str = "",
-    options: str = "",
     session: SparkSession | None = None,
     storage: Storage | None = None,
     commands: Commands | None = None,
@@ -48,7 +47,7 @@ def ask_stage(
     """What a start of this stage would do now. Reads only; `sinks`, `ask_delta` and `storage` as in `read_stage`,
     session: what reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
-    commands = commands or commands_for(stage.name, environment.name, options, ours=stage.ours)
+    commands = commands or commands_for(stage, environment)
     own = read_own_evidence(stage.sink, environment)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
@@ -59,7 +58,7 @@ def ask_stage(
 
     def ask_source(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
         from surestart.verdict.ask_kafka import ask_kafka
-        from surestart.verdict.source_findings import not_asked, source_unread
+        from surestart.verdict.source_findings import source_not_asked, source_unread
 
         if source.kind != "kafka":
             try:
@@ -68,7 +67,7 @@ def ask_stage(
                 return (source_unread(source, str(why), commands),)
         topics = kafka_sources(stage, source)
         if not topics:
-            return (not_asked(source, commands),)
+            return (source_not_asked(source, commands),)
         return tuple(
             finding
             for topic in topics
@@ -94,7 +93,7 @@ def ask_stage(
         now=asked_at,
         commands=commands,
     )
-    begun = (*unread, *_find_begun(environment, stage, journals, options))
+    begun = (*unread, *_find_begun(environment, stage, journals, commands.options))
     return diagnosis.with_findings(begun) if begun else diagnosis
 
 
@@ -136,17 +135,17 @@ def read_remedies(environment: Environment, session: SparkSession | None = None)
 
 
 def _find_begun(
-    environment: Environment, stage: Stage, journals: Sequence[Journal], options: str
+    environment: Environment, stage: Stage, journals: Sequence[Journal], options: Words
 ) -> tuple[Finding, ...]:
     """A remedy that was begun and neither finished nor undone."""
     if not journals:
         return ()
-    from surestart.journal.half_way import beside, half_way, jobs_paused
     from surestart.journal.journal import find_open
+    from surestart.journal.unfinished import jobs_paused, unfinished_beside, unfinished_error
 
     query = environment.query_name(stage.name)
     found = tuple(
-        beside(journal, query, environment, options)
+        unfinished_beside(journal, query, environment, options)
         for journal in journals
         if journal.goes_on_beside and query in journal.first.queries
     ) + tuple(
@@ -157,7 +156,7 @@ def _find_begun(
     journal = find_open(journals, query)
     if journal is None:
         return found
-    said = half_way(journal, query, environment, options)
+    said = unfinished_error(journal, query, environment, options)
     return (Finding(said.code, Severity.UNSAFE, said.what, said.meaning, said.next, said.do_not), *found)
 
 
@@ -169,10 +168,10 @@ def _find_settled(environment: Environment, stage: Stage, journals: Sequence[Jou
     return settled_tables(environment, journals, stage.name)
 
 
-def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> Reading | None:
+def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> TableReading | None:
     """How the runner will read the stage's input table, remedies and undos included."""
     if not journals:
         return None
-    from surestart.journal.reading import next_reading
+    from surestart.journal.next_reading import next_reading
 
     return next_reading(environment, stage, journals)

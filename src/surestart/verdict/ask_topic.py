@@ -6,6 +6,7 @@ Kafka keeps no batch ids. What it keeps is when each record came, and so whether
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.errors import SurestartError
@@ -18,38 +19,46 @@ from surestart.facts.evidence.sink_evidence import (
 )
 from surestart.verdict.acceptance_case import NextBatch
 
+if TYPE_CHECKING:
+    from surestart.facts.kafka.admin import KafkaAdmin
+
 TIMEOUT_SECONDS = 5.0
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
-def read_topics(
+def ask_topics(
     sinks: Iterable[SinkDeclaration], next_batch: NextBatch, given: Mapping[str, SinkEvidence] | None = None
 ) -> dict[str, SinkEvidence]:
     """By target, for each Kafka sink whose brokers are known and that nobody has asked yet."""
     known = dict(given or {})
     for sink in sinks:
         if sink.kind == "kafka" and sink.bootstrap and sink.target not in known:
-            known[sink.target] = read_topic(sink, next_batch)
+            known[sink.target] = ask_topic(sink, next_batch)
     return known
 
 
-def read_topic(sink: SinkDeclaration, next_batch: NextBatch, timeout_seconds: float = TIMEOUT_SECONDS) -> SinkEvidence:
+def ask_topic(sink: SinkDeclaration, next_batch: NextBatch, timeout_seconds: float = TIMEOUT_SECONDS) -> SinkEvidence:
     """What came since the batch in flight was planned; at rest, since the newest batch was committed."""
     from surestart.facts.kafka.admin import KafkaAdmin
 
     since = asked_since(next_batch)
     try:
         cluster = KafkaAdmin(sink.bootstrap, None, timeout_seconds)
-        described = cluster.describe_topic(sink.target)
-        if described is None:
-            return sink_missing(TOPIC)
-        partitions = tuple(sorted(one.id for one in described.partitions))
-        # Before the ends: a record that comes in between is then inside the range, and not behind it.
-        first = cluster.first_offsets_since(sink.target, partitions, since or 0)
-        newest = cluster.newest_times(sink.target, partitions)
-        ends = cluster.list_offsets(sink.target, partitions, "latest")
+        partitions = _read_partitions(cluster, sink.target)
+        first, newest, ends = dict[int, int](), dict[int, int](), dict[int, int]()
+        if partitions:
+            # Before the ends: a record that comes in between is then inside the range, and not behind it.
+            first = cluster.first_offsets_since(sink.target, partitions, since or 0)
+            newest = cluster.newest_times(sink.target, partitions)
+            ends = cluster.list_offsets(sink.target, partitions, "latest")
+        again = _read_partitions(cluster, sink.target)
     except SurestartError as error:
         return sink_unreadable(error, TOPIC)
+    if partitions != again:
+        # What came to a partition that one answer leaves out would count as never sent.
+        return sink_unreadable("its brokers named other partitions when they were asked again", TOPIC)
+    if not partitions:
+        return sink_missing(TOPIC)
     if not all(one in told for told in (first, newest, ends) for one in partitions):
         return sink_unreadable("its brokers did not tell the offsets of each partition", TOPIC)
     times = [time for time in newest.values() if time >= 0]
@@ -60,6 +69,12 @@ def read_topic(sink: SinkDeclaration, next_batch: NextBatch, timeout_seconds: fl
         one_clock=_is_here(sink.bootstrap) and next_batch.on_this_machine,
     )
     return SinkEvidence(TOPIC, complete=False, has_rows=bool(times), topic=records)
+
+
+def _read_partitions(cluster: KafkaAdmin, topic: str) -> tuple[int, ...]:
+    """Empty: there is no such topic."""
+    described = cluster.describe_topic(topic)
+    return () if described is None else tuple(sorted(one.id for one in described.partitions))
 
 
 def asked_since(next_batch: NextBatch) -> int | None:

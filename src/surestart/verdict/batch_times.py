@@ -25,8 +25,10 @@ SPANS = 20
 
 
 @dataclass(frozen=True)
-class Span:
-    """From when a batch was planned to when the next one was; commits: those in it that could be the batch's."""
+class BatchTime:
+    """From when a batch was planned to when the next one was.
+
+    commits: those in that time which could be the batch's."""
 
     batch: int
     commits: tuple[Commit, ...]
@@ -44,27 +46,27 @@ class Trace:
     others: several batches before had more than that, so somebody else writes as well; one of them may have been a
         replay."""
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[BatchTime, ...] = ()
     usual: int = 0
     others: bool = False
 
     @property
-    def newest(self) -> Span | None:
+    def newest(self) -> BatchTime | None:
         return self.spans[-1] if self.spans else None
 
     @property
-    def before(self) -> tuple[Span, ...]:
+    def before(self) -> tuple[BatchTime, ...]:
         return self.spans[:-1]
 
     @property
     def steady(self) -> bool:
-        """Two batches or more before the newest made as many commits each, up to the one just before it."""
+        """Whether the batches just before the newest, two or more of them, each made the same number of commits."""
         filled = [span for span in self.before if span.count or not span.idle]
         return len(filled) >= 2 and self.usual > 0 and all(span.count == self.usual for span in filled[-2:])
 
     @property
     def newest_is_alike(self) -> bool:
-        """The newest batch's commits are as many and of the same make as those of the one before it."""
+        """Whether the newest batch has as many commits, of the same kinds, as the one before it."""
         if self.newest is None or not self.usual or self.newest.count != self.usual:
             return False
         like = next(span for span in reversed(self.before) if span.count == self.usual)
@@ -79,7 +81,7 @@ class Trace:
 
 
 def is_unsigned(commit: Commit) -> bool:
-    """It wrote rows and says nothing of who did."""
+    """Whether the commit wrote rows and does not say who wrote them."""
     said = commit.mark or commit.query_id or commit.transactions or read_remedy_note(commit.user_metadata)
     return is_writing(commit) and not said
 
@@ -89,14 +91,14 @@ def is_writing(commit: Commit) -> bool:
 
 
 def trace_unsigned(next_batch: NextBatch, commits: Sequence[Commit]) -> Trace:
-    """Where the commits that nobody signed fell, by the times of the batches. Empty where the times do not tell."""
+    """In which batches' times the commits fell that nobody signed. Empty where the times do not tell."""
     times = _times(next_batch.planned_at)
     newest = next_batch.batch if next_batch.replayed else next_batch.batch - 1
     if not times or times[-1][0] != newest or not _in_order(commits, times[0][1]):
         return Trace()
     ends = [begin for _, begin in times[1:]]
     spans = tuple(
-        Span(
+        BatchTime(
             batch,
             tuple(one for one in commits if is_unsigned(one) and begin <= (one.timestamp or 0) < end),
             batch in next_batch.idle,

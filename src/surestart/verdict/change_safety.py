@@ -16,6 +16,7 @@ from surestart.facts.checkpoint.positions import may_be_called
 from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_names import DELTA_KINDS
+from surestart.spark.spark_lines import DEFAULT
 from surestart.verdict.change import Change, ChangeClass, line_number
 from surestart.verdict.state_change import same_state, state_changes
 from surestart.words.finding import Finding, Severity
@@ -34,7 +35,7 @@ def classify_changes(
     declaration: StageDeclaration,
     checkpoint: Checkpoint,
     registered: Mapping[str, object] | None = None,
-    spark: str = "4.0",
+    spark: str = DEFAULT,
 ) -> tuple[Change, ...]:
     """Every difference that can be seen. For a checkpoint that has no batch yet nothing is bound; but a sink that the
     last run wrote to is left out there as anywhere.
@@ -163,7 +164,7 @@ def _against_registered(declaration: StageDeclaration, registered: Mapping[str, 
             "Taken out of the query, its state is lost, and the rows that it would have held back come."
         )
         yield Change("declared state", ", ".join(before.state), "not declared", ChangeClass.CANNOT_TELL, rule)
-    # What was not declared before has its counterpart in the checkpoint, and is held against that.
+    # A source that was not declared before is compared with what the checkpoint has.
     elif before.state and not same_state(before.state, declaration.state):
         rule = "Adding, removing or changing a stateful operation is not allowed."
         yield Change(
@@ -226,7 +227,8 @@ def find_added(declaration: StageDeclaration, registered: Mapping[str, object]) 
 def _without_counterpart(
     before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]
 ) -> tuple[SinkDeclaration, ...]:
-    """By place where one is the same, else by kind: one that was moved or renamed is another change, not a loss."""
+    """Those without a counterpart: the same place, else the same kind. One that was moved or renamed is another
+    change."""
     old, new = list(before), list(after)
     for same in (_place, _kind):
         for sink in tuple(new):
@@ -247,7 +249,7 @@ def _kind(sink: SinkDeclaration) -> str:
 
 def _sinks(before: Sequence[SinkDeclaration], after: Sequence[SinkDeclaration]) -> Iterator[Change]:
     if not before:
-        # Nobody had declared any: that they are declared now changes no code.
+        # Nobody had declared any state. That it is declared now changes no code.
         return
     if len(before) < len(after):
         rule = "The guide speaks of one sink; a sink that is added has none of the earlier batches."
@@ -290,7 +292,8 @@ def _sink_target(kind: str) -> tuple[ChangeClass, str]:
 
 
 def _only_said(old: str, new: str) -> bool:
-    """One of the two is a Delta table of which nobody has said how it is written: said now, it is no other."""
+    """Whether nobody had said how one of the two Delta tables is written. That it is said now makes it no other
+    table."""
     return "delta" in (old, new) and {old, new} <= {*DELTA_KINDS}
 
 

@@ -11,7 +11,7 @@ TOLERATED = 3_600_000
 
 
 def find_clock_behind(what: str, written_at: int | None, now: int, commands: Commands) -> tuple[Finding, ...]:
-    """Nothing while the clock may be right. what: what is said to have been written at that time."""
+    """A finding, or nothing while the clock may be right. what: what is said to have been written at that time."""
     if written_at is None or written_at <= now + TOLERATED:
         return ()
     return (

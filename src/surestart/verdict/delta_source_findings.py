@@ -9,8 +9,9 @@ from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.delta import Commit
 from surestart.facts.delta.schema_change import TAKES_COLUMNS, changed_columns
-from surestart.facts.delta.unread_commits import Reading, sort_commits
-from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, Span, first_version
+from surestart.facts.delta.unread_commits import TableReading, sort_commits
+from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, NextRead, first_version
+from surestart.typed import NextStep, surestart
 from surestart.verdict.clock import find_clock_behind
 from surestart.verdict.source_findings import source_unread
 from surestart.words.finding import Finding, Severity
@@ -22,11 +23,11 @@ _DAY = 86_400_000
 
 def find_delta_source(
     source: SourceDeclaration,
-    span: Span,
+    span: NextRead,
     evidence: DeltaSourceEvidence,
     commands: Commands,
     now: int,
-    reading: Reading | None = None,
+    reading: TableReading | None = None,
 ) -> tuple[Finding, ...]:
     """Everything that stops the stream or makes it lose commits of this table. reading: as it reads at its next start,
     where a remedy has a say in it."""
@@ -34,7 +35,7 @@ def find_delta_source(
         return (source_unread(source, evidence.problem, commands),)
     position = span.delta
     if not evidence.exists:
-        # Before the first start nothing is bound to it: the stage before makes it.
+        # Before the first start no checkpoint is bound to the table: the stage above makes it.
         severity = Severity.UNSAFE if position else Severity.INFO
         return (
             Finding(
@@ -42,13 +43,13 @@ def find_delta_source(
                 severity,
                 f"source table {source.target} is not there",
                 "It was dropped or moved, or the stage before has not run yet. The query fails at its start.",
-                "surestart status",
+                surestart("status"),
                 "create an empty table in its place: it has another id, and the query refuses it.",
             ),
         )
     if position is not None and position.table_id != evidence.table_id:
         return (_replaced(source, position, evidence, commands),)
-    reading = reading or Reading(source.options)
+    reading = reading or TableReading(source.options)
     begin = reading.begin if position is None else first_version(position)
     if begin is None:
         return ()
@@ -77,7 +78,7 @@ def _find_in_log(
     first: int,
     opened: int,
     evidence: DeltaSourceEvidence,
-    reading: Reading,
+    reading: TableReading,
     commands: Commands,
     now: int,
 ) -> Iterator[Finding]:
@@ -136,13 +137,13 @@ def _find_changes(
     source: SourceDeclaration,
     pending: Sequence[Commit],
     evidence: DeltaSourceEvidence,
-    reading: Reading,
+    reading: TableReading,
     commands: Commands,
 ) -> Iterator[Finding]:
     """Commits that are no plain appends (DeltaSource.validateCommitAndDecideSkipping)."""
     if reading.reads_feed:
         return
-    own = Reading(source.options)
+    own = TableReading(source.options)
     unread = sort_commits(reading.not_passed(pending))
     # To get past what an undo has taken back the start would pass over every change: one that is nobody's remedy would
     # be left out whole with its new rows. It is refused instead (remedies.taken_back).
@@ -192,8 +193,8 @@ def _find_changes(
 def _returned(
     source: SourceDeclaration, returned: Sequence[Commit], pending: Sequence[Commit], commands: Commands
 ) -> Finding:
-    """A RESTORE that only adds. Its rows were read before where the stream has met, or will meet, their removal; with a
-    checkpoint that is younger than the removal they may be new to it."""
+    """The finding for a RESTORE that only adds rows. The stream has read these rows before if it has met, or will meet,
+    their removal. With a checkpoint that is younger than the removal, they may be new to it."""
     met = any(one.changes and one.changes.removed and one.version < returned[-1].version for one in pending)
     return Finding(
         "SOURCE_ROWS_RETURN",
@@ -206,7 +207,7 @@ def _returned(
 
 
 def _stops(
-    code: str, source: SourceDeclaration, commits: Sequence[Commit], meaning: str, next: str, do_not: str
+    code: str, source: SourceDeclaration, commits: Sequence[Commit], meaning: str, next: NextStep, do_not: str
 ) -> Finding:
     return Finding(code, Severity.UNSAFE, f"{source.target}: {_versions(commits)}", meaning, next, do_not)
 
@@ -214,7 +215,7 @@ def _stops(
 def _find_schema_change(
     source: SourceDeclaration, pending: Sequence[Commit], evidence: DeltaSourceEvidence, commands: Commands
 ) -> Iterator[Finding]:
-    """Each unread schema is held against the newest one, with which the stream is planned: a column that was added and
+    """Compares each unread schema with the newest one, with which the stream is planned. So a column that was added and
     dropped again stops it as well."""
     changes = [commit for commit in pending if commit.schema_text is not None]
     if not changes:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
-from surestart.facts.delta.unread_commits import Reading
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource, read_checkpoint
+from surestart.facts.delta.unread_commits import TableReading
 from surestart.facts.evidence.read_sinks import read_sinks
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.source_evidence import (
     DeltaSourceEvidence,
     FileSourceEvidence,
-    Span,
+    NextRead,
     first_version,
     read_delta_source,
     read_file_source,
@@ -31,7 +31,7 @@ from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, NAMES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
-from surestart.verdict.ask_topic import read_topics
+from surestart.verdict.ask_topic import ask_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
@@ -44,7 +44,7 @@ from surestart.verdict.source_findings import ASKED_BY_SPARK, find_file_source, 
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 from surestart.words.next_commands import Commands
 
-# Of a table and the first version that is not read yet, if any was.
+# Called with a table and with the first version that is not read yet, if any version was read.
 AskDelta = Callable[[SourceDeclaration, int | None], DeltaSourceEvidence]
 AskSource = Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]]
 SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
@@ -55,9 +55,13 @@ _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Accep
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was read for one stage. sinks by target; sources in the declaration's order; for Kafka, findings that its
-    own room has made of the cluster's answers. history: former runs, oldest first, as plain values. settled: target ->
-    the version at which the newest remedy left it. reading: how its input table is read after a remedy."""
+    """What was read for one stage.
+
+    sinks: by target.
+    sources: in the declaration's order; for Kafka, the findings that were made of the cluster's answers.
+    history: former runs, oldest first, as plain values.
+    settled: target -> the version at which the newest remedy left it.
+    reading: how its input table is read after a remedy."""
 
     declaration: StageDeclaration
     checkpoint: Checkpoint
@@ -65,12 +69,14 @@ class Evidence:
     sources: tuple[SourceEvidence, ...] = ()
     history: tuple[Mapping[str, object], ...] = ()
     settled: Mapping[str, int] = field(default_factory=dict)
-    reading: Reading | None = None
+    reading: TableReading | None = None
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """findings: worst first. start: on the Spark line that would run it; starts: on each line."""
+    """findings: worst first.
+    start: on the Spark line that would run it.
+    starts: on each line."""
 
     evidence: Evidence
     environment: str
@@ -88,13 +94,13 @@ class Diagnosis:
         return self.evidence.declaration.stage
 
     def with_findings(self, more: Iterable[Finding]) -> Diagnosis:
-        """The same with findings that somebody else has made, and the verdict that follows."""
+        """The same diagnosis with more findings, and the verdict that follows."""
         findings = ranked((*more, *self.findings))
         return replace(self, findings=findings, verdict=verdict_of(findings))
 
     @property
     def inspection(self) -> Inspection:
-        """The same for the reports that show one checkpoint."""
+        """The same as an Inspection, for reports that show one checkpoint."""
         return Inspection(
             checkpoint=self.evidence.checkpoint,
             start=self.start,
@@ -173,7 +179,7 @@ def read_stage(
     history: Iterable[Mapping[str, object]] = (),
     storage: Storage | None = None,
     settled: Mapping[str, int] | None = None,
-    reading: Reading | None = None,
+    reading: TableReading | None = None,
 ) -> Evidence:
     """Everything that plain reads can tell. `sinks` hold, by target, what a session or a database has answered already;
     `ask_delta` is called for each table without a path, `ask_source` for Kafka and for kinds that nobody here knows."""
@@ -185,7 +191,7 @@ def read_stage(
         checkpoint=checkpoint,
         sinks=read_sinks(
             declaration.sinks,
-            read_topics(declaration.sinks, next_batch_of(checkpoint), sinks),
+            ask_topics(declaration.sinks, next_batch_of(checkpoint), sinks),
             count_rows=first,
             query_id=checkpoint.query_id,
         ),
@@ -210,17 +216,17 @@ def _judge_sinks(
     evidence: Evidence, start: NextStart, commands: Commands, now: int, added: Sequence[SinkDeclaration]
 ) -> tuple[SinkAcceptance, ...]:
     declaration, checkpoint = evidence.declaration, evidence.checkpoint
-    unknown_identity = checkpoint.query_id is None and checkpoint.metadata_fault is not None
-    if start.outcome is Outcome.CANNOT_TELL or unknown_identity:
-        # Which batch comes next, or under which id, is not known: any answer would be a guess.
-        why = "which batch comes next is not known" if not unknown_identity else "the query id cannot be read"
+    next_batch = next_batch_of(checkpoint)
+    if start.outcome is Outcome.CANNOT_TELL:
+        # Any answer would be a guess.
+        why = next_batch.unknown or "which batch comes next is not known"
         return tuple(SinkAcceptance(sink, Acceptance.CANNOT_TELL, why, None) for sink in declaration.sinks)
     if declaration.foreign:
         found = [steps_of(sink, evidence.sinks[sink.target], checkpoint.query_id) for sink in declaration.sinks]
         declaration = replace(declaration, sinks=tuple(sink for steps in found for sink in steps))
     return diagnose_acceptance(
         declaration,
-        next_batch_of(checkpoint),
+        next_batch,
         evidence.sinks,
         now,
         commands=commands,
@@ -246,28 +252,31 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
 
 
 def _is_left_open(declaration: StageDeclaration, source: SourceDeclaration) -> bool:
-    """Of a stream that others run: nobody has said what it reads, or only Spark can ask there."""
+    """Whether a source stays open, for a stream that others run: nobody has declared it, or only Spark can ask
+    there."""
     return declaration.foreign and (not source.target or source.kind in ASKED_BY_SPARK)
 
 
-def _span(checkpoint: Checkpoint, index: int) -> Span:
+def _span(checkpoint: Checkpoint, index: int) -> NextRead:
     """Offsets of version 1 match sources by place; so do those of version 2 while no source has a name."""
-    found = checkpoint.sources[index] if index < len(checkpoint.sources) else Source(str(index), "", None, None)
+    found = (
+        checkpoint.sources[index] if index < len(checkpoint.sources) else CheckpointSource(str(index), "", None, None)
+    )
     planned = checkpoint.latest_planned
-    return Span(found, replayed=planned is not None and checkpoint.latest_committed != planned)
+    return NextRead(found, replayed=planned is not None and checkpoint.latest_committed != planned)
 
 
 def _read_source(
     source: SourceDeclaration,
-    span: Span,
+    span: NextRead,
     checkpoint: Checkpoint,
     storage: Storage,
     ask_source: AskSource | None,
     ask_delta: AskDelta | None,
-    reading: Reading | None,
+    reading: TableReading | None,
 ) -> SourceEvidence:
     if source.kind == "delta":
-        begin = (reading or Reading(source.options)).begin
+        begin = (reading or TableReading(source.options)).begin
         if source.path:
             return read_delta_source(source.path, span.delta, begin=begin)
         if ask_delta is not None:
@@ -318,7 +327,8 @@ def _accepts_plainly(answer: SinkAcceptance) -> bool:
 
 
 def _as_note(finding: Finding) -> Finding:
-    """Taken alone, a missing checkpoint may be a lost one. With every sink asked and empty, it is a first start."""
+    """The finding as a note. A missing checkpoint may be a lost one; when every sink was asked and is empty, it is a
+    first start."""
     return replace(finding, severity=Severity.INFO)
 
 

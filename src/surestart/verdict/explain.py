@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from surestart.typed import at, surestart, word
+from surestart.typed import NextCommand, NextStep, Place, Words, surestart
 from surestart.verdict.explanations import all_explanations
 from surestart.verdict.explanations.explanation import DOCTOR, HISTORY, Explanation
+from surestart.words.codes.code import STAGE, of_stage
 
 # A driver log may have gigabytes; the cause stands at its end.
 MAX_TEXT = 8 << 20
@@ -31,13 +32,13 @@ PLACEHOLDER = "STAGE"
 
 @dataclass(frozen=True)
 class Match:
-    """An explanation and the command for the stage at hand.
+    """An explanation and what comes next for the stage at hand.
 
     stage_says: what its own evidence says of the error, where it was asked.
     do_not: instead of the explanation's."""
 
     explanation: Explanation
-    command: str
+    next: NextStep
     found: str
     stage_says: str = ""
     do_not: str = ""
@@ -57,9 +58,9 @@ class Answer:
         return bool(self.matches)
 
 
-def explain(text: str, stage: str = "", environment: str = "", options: str = "") -> Answer:
-    """Never raises for what the text holds. options: --root and --set for the commands, quoted already."""
-    place = at(environment, options) if environment else options
+def explain(text: str, stage: str = "", environment: str = "", options: Words = ()) -> Answer:
+    """Never raises for what the text holds. options: --root and --set for the commands."""
+    place = Place(environment, options)
     text = condense(text[-MAX_TEXT:])
     entries = all_explanations()
     by_name = {entry.name: entry for entry in entries}
@@ -92,7 +93,7 @@ def condense(text: str) -> str:
     for line in re.sub(r"\n{2,}", "\n", text.replace("\\n", "\n")).splitlines():
         if len(line) > LINE_LIMIT:
             line = f"{line[: LINE_LIMIT // 2]} {line[-LINE_LIMIT // 2 :]}"
-        # The last of its kind stays, or an error that was seen before would be cut off with its first place.
+        # The last line of each kind stays. If the first one stayed, an error that comes again would be cut off.
         kind = line.translate(_DIGITS)
         kept.pop(kind, None)
         kept[kind] = line
@@ -123,7 +124,7 @@ def _known_name(name: str, by_name: dict[str, Explanation]) -> str:
 
 
 def _is_covered(name: str, names: Iterable[str]) -> bool:
-    """A parent condition says less than its sub-condition beside it."""
+    """Whether a sub-condition of it is named too, and says more."""
     return any(other.startswith(name + ".") for other in names)
 
 
@@ -131,17 +132,13 @@ def _rank(entries: tuple[Explanation, ...], name: str) -> int:
     return next(index for index, entry in enumerate(entries) if entry.name == name)
 
 
-def _command(entry: Explanation, stage: str, place: str) -> str:
+def _command(entry: Explanation, stage: str, place: Place) -> NextCommand:
     """Where no stage is named the doctor's command comes first: it asks all of them, and names the one."""
     general = not stage and entry.command in (DOCTOR, HISTORY)  # these two also speak of all stages at once
-    shown = "" if general else word(stage or PLACEHOLDER)
-    command = entry.command.replace("{stage}", shown).rstrip()
-    if "{stage}" not in entry.command:
-        return command
-    command = f"{command} {place}".rstrip()
-    if stage or general:
-        return command
-    return surestart("doctor", place=place, note=f"it names the stage; then: {command}")
+    if STAGE not in entry.command.words:
+        return entry.command
+    command = of_stage(entry.command, "" if general else stage or PLACEHOLDER, place)
+    return command if stage or general else surestart("doctor", place=place).noting("it names the stage; then", command)
 
 
 def _stage_of(text: str) -> str:

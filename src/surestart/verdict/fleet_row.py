@@ -1,4 +1,4 @@
-"""One stream among many, in a line: what is lean enough to be kept for ten thousand of them."""
+"""One stream among many, as one line of a table: small enough to keep ten thousand of them in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.typed import surestart
+from surestart.typed import NextStep, surestart
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 
-# The worst ones; whoever wants all of them asks about that stream alone.
+# So many findings of each stream, the worst ones. The others show when that stream alone is asked about.
 FINDINGS = 12
 NOT_ASKED = "not asked"
 RANK = {verdict: rank for rank, verdict in enumerate((Verdict.UNSAFE, Verdict.CANNOT_TELL, Verdict.ATTENTION))}
@@ -50,7 +50,7 @@ class FleetRow:
 
     @property
     def worst(self) -> Finding | None:
-        """What its verdict rests on; that nobody named a sink is said of all streams at once."""
+        """The finding on which the verdict rests. That nobody named a sink is said once for all streams."""
         loud = [one for one in self.findings if one.severity is not Severity.INFO and one.code != SINK_NOT_NAMED]
         return loud[0] if loud else None
 
@@ -127,15 +127,15 @@ class Fleet:
     rows: tuple[FleetRow, ...]
     asked_at: int
     kind: str
-    again: str
+    again: NextStep
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of them; of none at all nothing is known."""
+        """The worst verdict of all; without a single row: cannot tell."""
         return self.rows[0].verdict if self.rows else Verdict.CANNOT_TELL
 
     @property
-    def next(self) -> str:
+    def next(self) -> NextStep:
         for row in self.rows:
             if row.worst is not None:
                 return row.worst.next

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from surestart.errors import CannotTell, SurestartError
-from surestart.facts.checkpoint.find_checkpoints import Place, find_checkpoints
-from surestart.facts.storage.below import Below
+from surestart.facts.checkpoint.find_checkpoints import FoundPlace, find_checkpoints
+from surestart.facts.storage.below import FolderStorage
 from surestart.facts.storage.open_storage import open_unbounded
 from surestart.facts.storage.storage import Storage
 from surestart.typed import surestart
@@ -25,7 +25,7 @@ from surestart.verdict.next_start import DEFAULT_LINE
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert
 
-# Below that, a process takes longer to begin than to be of use.
+# With fewer checkpoints, starting a process takes longer than it saves.
 WORTH_A_PROCESS = 60
 AT_ONCE = 20
 NETWORK_THREADS = 8
@@ -33,7 +33,7 @@ Say = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Asked:
+class FleetQuestion:
     """How each checkpoint is judged: with these sinks (`none`, or nothing said), on this line of Spark."""
 
     sinks: tuple[str, ...] = ()
@@ -41,7 +41,12 @@ class Asked:
 
 
 def inspect_all(
-    root: str, asked: Asked, *, storage: Storage | None = None, say: Say = lambda done, of: None, processes: int = 0
+    root: str,
+    asked: FleetQuestion,
+    *,
+    storage: Storage | None = None,
+    say: Say = lambda done, of: None,
+    processes: int = 0,
 ) -> list[FleetRow]:
     """A row for each checkpoint and for each place that could not be looked into, the worst first. say: hears how many
     of how many are done. Raises CannotTell for a root that cannot be listed. Writes nothing."""
@@ -55,8 +60,8 @@ def inspect_all(
     return sorted(_with_neighbours(storage, rows, checkpoints), key=lambda row: row.order)
 
 
-def _find(root: str, storage: Storage, say: Say) -> list[Place]:
-    found: list[Place] = []
+def _find(root: str, storage: Storage, say: Say) -> list[FoundPlace]:
+    found: list[FoundPlace] = []
     try:
         for place in find_checkpoints(storage):
             found.append(place)
@@ -72,7 +77,7 @@ def _find(root: str, storage: Storage, say: Say) -> list[Place]:
     return found
 
 
-def _judge(storage: Storage, places: Sequence[Place], asked: Asked, processes: int) -> Iterator[FleetRow]:
+def _judge(storage: Storage, places: Sequence[FoundPlace], asked: FleetQuestion, processes: int) -> Iterator[FleetRow]:
     local = storage.kind == "local"
     if local and (len(places) < WORTH_A_PROCESS or processes < 2):
         for place in places:
@@ -92,7 +97,7 @@ def _judge(storage: Storage, places: Sequence[Place], asked: Asked, processes: i
 def _in_parts(
     pool: Executor,
     storage: Storage,
-    places: Sequence[Place],
+    places: Sequence[FoundPlace],
     judge: Callable[[list[tuple[str, str]]], list[FleetRow]],
 ) -> Iterator[FleetRow]:
     parts = [places[at : at + AT_ONCE] for at in range(0, len(places), AT_ONCE)]
@@ -102,23 +107,23 @@ def _in_parts(
         try:
             yield from future.result()
         except BrokenProcessPool:
-            # It took its process with it, for want of memory for example: each of them is said to be unread.
+            # The process has died, for want of memory for example. Each checkpoint of its share is shown as not read.
             yield from (row_not_looked_at(*one, "the process that read it was ended") for one in part)
 
 
-def _judge_part(asked: Asked, part: Iterable[tuple[str, str]]) -> list[FleetRow]:
+def _judge_part(asked: FleetQuestion, part: Iterable[tuple[str, str]]) -> list[FleetRow]:
     return [judge_local(asked, name, location) for name, location in part]
 
 
-def judge_local(asked: Asked, name: str, location: str) -> FleetRow:
+def judge_local(asked: FleetQuestion, name: str, location: str) -> FleetRow:
     return _row(asked, name, location, None)
 
 
-def _judge_remote(storage: Storage, asked: Asked, place: Place) -> FleetRow:
-    return _row(asked, _name(place), _location(storage, place), Below(storage, place.path))
+def _judge_remote(storage: Storage, asked: FleetQuestion, place: FoundPlace) -> FleetRow:
+    return _row(asked, _name(place), _location(storage, place), FolderStorage(storage, place.path))
 
 
-def _row(asked: Asked, name: str, location: str, storage: Storage | None) -> FleetRow:
+def _row(asked: FleetQuestion, name: str, location: str, storage: Storage | None) -> FleetRow:
     try:
         return row_of(name, inspect_checkpoint(location, sinks=asked.sinks, spark=asked.spark, storage=storage))
     except SurestartError as error:
@@ -127,16 +132,16 @@ def _row(asked: Asked, name: str, location: str, storage: Storage | None) -> Fle
         return row_not_looked_at(name, location, f"{type(error).__name__}: {error}")
 
 
-def _name(place: Place) -> str:
+def _name(place: FoundPlace) -> str:
     return place.path or "."
 
 
-def _location(storage: Storage, place: Place) -> str:
-    return Below(storage, place.path).location
+def _location(storage: Storage, place: FoundPlace) -> str:
+    return FolderStorage(storage, place.path).location
 
 
-def _with_neighbours(storage: Storage, rows: list[FleetRow], places: Sequence[Place]) -> Iterator[FleetRow]:
-    """What only the view of all of them shows: copies of one query, and checkpoints that lie in another."""
+def _with_neighbours(storage: Storage, rows: list[FleetRow], places: Sequence[FoundPlace]) -> Iterator[FleetRow]:
+    """The rows with what only all of them together show: copies of one query, and checkpoints inside another one."""
     by_id = defaultdict(list)
     for row in rows:
         if row.query_id:
@@ -148,7 +153,7 @@ def _with_neighbours(storage: Storage, rows: list[FleetRow], places: Sequence[Pl
         if others:
             more.append(_twice(row, others))
         if row.location in inside:
-            more.append(_nested(row, _location(storage, Place(inside[row.location] or ""))))
+            more.append(_nested(row, _location(storage, FoundPlace(inside[row.location] or ""))))
         yield row.with_findings(more) if more else row
 
 

@@ -32,7 +32,9 @@ SINK_NOT_NAMED = "SINK_NOT_NAMED"
 
 @dataclass(frozen=True)
 class Inspection:
-    """starts: one for each Spark line; start: the one that the verdict is about. sinks: empty when none was named;
+    """starts: one for each Spark line.
+    start: the one that the verdict is about.
+    sinks: empty when none was named.
     sink_evidence: what they said, by target."""
 
     checkpoint: Checkpoint
@@ -62,7 +64,7 @@ def inspect_checkpoint(
     line = read_line(spark).name
     checkpoint = read_checkpoint(location, storage)
     stage = stage_of(checkpoint)
-    commands = commands or ForeignCommands.of(location, sinks, "" if line == DEFAULT_LINE else f"--spark {line}")
+    commands = commands or ForeignCommands.of(location, sinks, () if line == DEFAULT_LINE else ("--spark", line))
     starts = predict_all(checkpoint)
     start = starts[SPARK_LINES.index(line)]
     findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
@@ -111,7 +113,7 @@ def read_line(spark: str) -> SparkLine:
         f"{spark!r} is no known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
         f"({runtimes[0]} to {runtimes[-1]})",
         meaning="What a restart does differs between these lines and is known for them only.",
-        next=f"surestart inspect --help  # then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime",
+        next=surestart("inspect", "--help", note=f"then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime"),
         code="SparkUnknown",
     )
 
@@ -137,13 +139,13 @@ def _ask_sinks(
     from surestart.facts.evidence.read_sinks import read_sinks
     from surestart.facts.evidence.session_evidence import read_named_sinks
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
-    from surestart.verdict.ask_topic import read_topics
+    from surestart.verdict.ask_topic import ask_topics
 
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None
     next_batch = next_batch_of(checkpoint)
     given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
-    given = {**read_named_sinks(declared, session), **read_topics(declared, next_batch, given)}
+    given = {**read_named_sinks(declared, session), **ask_topics(declared, next_batch, given)}
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in steps_of(sink, evidence[sink.target], checkpoint.query_id)]
     declaration = StageDeclaration(

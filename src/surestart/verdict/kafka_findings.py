@@ -207,6 +207,6 @@ def look_at_kafka(
 
 
 def out_of_reach(error: SurestartError, commands: Commands) -> Finding:
-    # A client that is missing, or settings that do not fit, are not mended by asking again.
+    # Asking again does not install a missing client or correct wrong settings.
     following = error.next if isinstance(error, UsageError) else commands.doctor()
     return Finding("KAFKA_OUT_OF_REACH", Severity.CANNOT_TELL, error.what, error.meaning, following, error.do_not)

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from surestart.declaration import SinkDeclaration
 from surestart.facts.delta import Commit
 from surestart.facts.delta.taken_out import (
-    _kept_up_to,
+    kept_version,
     needs_its_files,
-    standing,
+    versions_that_stand,
 )
 from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of, is_query_id
 from surestart.words.finding import Finding, Severity
@@ -40,10 +40,10 @@ def find_lost_output(
         if owned is None
         else owned
     )
-    lineage = standing(evidence.commits)
+    lineage = versions_that_stand(evidence.commits)
     for index in range(len(evidence.commits) - 1, -1, -1):
         commit = evidence.commits[index]
-        kept_up_to = _kept_up_to(commit)
+        kept_up_to = kept_version(commit)
         # A batch that overwrites the table has taken out nothing but what it replaces.
         if kept_up_to is None or commit.version in of or commit.version not in lineage:
             continue

@@ -1,4 +1,4 @@
-"""Evidence that may heal by itself, looked at more than once before it counts, and before it counts no more."""
+"""Evidence that may change by itself within seconds: it is looked at more than once before it counts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Generic, TypeVar
 
 from surestart.words.finding import Finding, Severity
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sample(Generic[Answer]):
+class Sample(Generic[T]):
     """One look.
 
     answer: what the findings were made of, None when there was none.
     parts: what it speaks of."""
 
     findings: tuple[Finding, ...]
-    answer: Answer | None = None
+    answer: T | None = None
     parts: frozenset[object] = frozenset()
 
     @property
@@ -29,9 +29,10 @@ class Sample(Generic[Answer]):
 
 
 def confirm_by_resampling(
-    read: Callable[[], Sample[Answer]], wait: Callable[[float], object], samples: int = 3, seconds: float = 2.0
-) -> Sample[Answer]:
-    """What stands after two looks, and after `samples` of them while one shows harm. No answer is not asked again.
+    read: Callable[[], Sample[T]], wait: Callable[[float], object], samples: int = 3, seconds: float = 2.0
+) -> Sample[T]:
+    """The findings after two looks, or after `samples` looks while one of them shows harm. A look without an answer is
+    not repeated.
 
     One look may be at a broker that has not caught up after a change of leader; what goes away by itself within seconds
     is no loss. But only a look that was answered, about everything that the earlier ones spoke of, takes a finding
@@ -49,7 +50,7 @@ def confirm_by_resampling(
     return replace(stands, findings=findings)
 
 
-def _joined(before: Sample[Answer], after: Sample[Answer]) -> Sample[Answer]:
+def _joined(before: Sample[T], after: Sample[T]) -> Sample[T]:
     if after.answer is not None and before.parts <= after.parts:
         return after
     findings = {finding.code: finding for finding in (*before.findings, *after.findings)}

@@ -25,7 +25,7 @@ from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.checkpoint.log_folder import LogFolder
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition, UnknownPosition
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.verdict.next_start import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome
 from surestart.words.batch_text import batches
@@ -62,7 +62,7 @@ def _predict(case: _Case) -> NextStart:
 
 
 def _collides(checkpoint: Checkpoint, start: NextStart) -> NextStart:
-    """The same, unless the checksum of a file that this start is going to write lies there already."""
+    """The same start, unless the checksum of a file that it is going to write lies there already: then it fails."""
     if start.outcome not in (Outcome.STARTS, Outcome.REPLAYS, Outcome.FIRST) or start.batch is None:
         return start
     for folder in (checkpoint.offsets_folder, checkpoint.commits_folder):
@@ -280,8 +280,8 @@ class _Case:
             error = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
         return self.fails(error, state.detail, state.path, "state")
 
-    def _declared_alike(self, source: Source, twin: Source) -> bool:
-        """Somebody has said that both are the same."""
+    def _declared_alike(self, source: CheckpointSource, twin: CheckpointSource) -> bool:
+        """Whether both sources are declared, and declared alike."""
         sources = self.checkpoint.sources
         declared = self.declaration.sources if self.declaration is not None else ()
         if len(declared) != len(sources):
@@ -314,7 +314,7 @@ def _misread(folder: LogFolder) -> tuple[str, int, str, str, str] | None:
     return name, batch, f"Spark takes {folder.name}/{name} for batch {batch}", f"{folder.name}/{name}", "stray"
 
 
-def _read_twice(source: Source, checkpoint: Checkpoint) -> Source | None:
+def _read_twice(source: CheckpointSource, checkpoint: Checkpoint) -> CheckpointSource | None:
     """The source that this one may be once more. A query that joins a stream of files with itself writes the offset
     twice and keeps one list: Spark makes one source of two equal relations (seen on 3.5 to 4.2)."""
     if source.folder is not None:
@@ -331,7 +331,7 @@ def _read_twice(source: Source, checkpoint: Checkpoint) -> Source | None:
     return None
 
 
-def _missing_files(source: Source, checkpoint: Checkpoint) -> str:
+def _missing_files(source: CheckpointSource, checkpoint: Checkpoint) -> str:
     """Why the file source cannot give the batch between its last two positions again, or ""."""
     if source.kind != positions.FILES or not isinstance(source.end, FilesPosition):
         return ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from surestart.facts.checkpoint import log_file
 from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.typed import surestart
+from surestart.typed import NextStep, surestart
 from surestart.verdict.restart import NextStart, Outcome
 from surestart.words.do_not import NO_EDIT
 from surestart.words.finding import Finding, Severity
@@ -52,7 +52,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
     )
 
 
-def _inspect_another(checkpoint: Checkpoint) -> str:
+def _inspect_another(checkpoint: Checkpoint) -> NextStep:
     """The first folder in it that may be a checkpoint; of a table, the table as what it is."""
     inner = next((name for name in checkpoint.strange if name[0] not in "._" and "." not in name), "")
     if inner and "_delta_log" not in checkpoint.strange:

@@ -13,9 +13,10 @@ from surestart.words.next_commands import Commands
 
 
 def find_log_gaps(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> Iterator[Finding]:
-    yield from _missing_logs(checkpoint, start, commands)
-    yield from _relation(checkpoint, start, commands)
-    yield from _holes(checkpoint, commands)
+    if checkpoint.logs_listed:
+        yield from _missing_logs(checkpoint, start, commands)
+        yield from _relation(checkpoint, start, commands)
+        yield from _holes(checkpoint, commands)
     yield from _odd_names(checkpoint, commands)
 
 

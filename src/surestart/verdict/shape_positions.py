@@ -18,7 +18,7 @@ from surestart.facts.checkpoint.positions import (
     UnknownPosition,
     may_be_called,
 )
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
@@ -148,7 +148,7 @@ def _foreign(evidence: str, commands: Commands) -> Finding:
     )
 
 
-def _moves(source: Source, commands: Commands) -> Iterator[Finding]:
+def _moves(source: CheckpointSource, commands: Commands) -> Iterator[Finding]:
     if isinstance(source.end, NoPosition) and source.start is not None and not isinstance(source.start, NoPosition):
         yield Finding(
             "POSITION_VOID",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surestart.facts.checkpoint import log_file, positions
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.state_versions import expected_partitions
 from surestart.typed import spark_sql, sql_text, surestart
 from surestart.verdict.restart import NextStart, Outcome
@@ -43,7 +43,7 @@ def find_source_shapes(checkpoint: Checkpoint, start: NextStart, commands: Comma
     yield from _state_notes(checkpoint, commands)
 
 
-def _file_list(source: Source, start: NextStart, commands: Commands) -> Iterator[Finding]:
+def _file_list(source: CheckpointSource, start: NextStart, commands: Commands) -> Iterator[Finding]:
     if source.kind != positions.FILES:
         return
     if start.outcome is Outcome.FAILS and start.cause == "source list" and start.at == f"sources/{source.id}":
@@ -72,7 +72,7 @@ def _file_list(source: Source, start: NextStart, commands: Commands) -> Iterator
             )
 
 
-def _damaged_notes(source: Source, commands: Commands) -> Iterator[Finding]:
+def _damaged_notes(source: CheckpointSource, commands: Commands) -> Iterator[Finding]:
     """What another source keeps for itself: the rate source reads it at every start, Delta with schema tracking too."""
     if source.kind in (positions.FILES, positions.KAFKA) or not source.folder:
         return
@@ -88,7 +88,7 @@ def _damaged_notes(source: Source, commands: Commands) -> Iterator[Finding]:
         )
 
 
-def _auto_loader(checkpoint: Checkpoint, source: Source) -> Finding:
+def _auto_loader(checkpoint: Checkpoint, source: CheckpointSource) -> Finding:
     return Finding(
         "AUTO_LOADER_OPAQUE",
         Severity.INFO,
@@ -102,7 +102,9 @@ def _auto_loader(checkpoint: Checkpoint, source: Source) -> Finding:
     )
 
 
-def _kafka_initial(checkpoint: Checkpoint, source: Source, start: NextStart, commands: Commands) -> Iterator[Finding]:
+def _kafka_initial(
+    checkpoint: Checkpoint, source: CheckpointSource, start: NextStart, commands: Commands
+) -> Iterator[Finding]:
     if source.kind != positions.KAFKA or checkpoint.latest_planned is None:
         return
     faults = source.folder.faults if source.folder else ()

@@ -111,7 +111,7 @@ def _orphan_checksums(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fi
 
 
 def _copied(checkpoint: Checkpoint, declared: bool, commands: Commands) -> Iterator[Finding]:
-    """For a stage that would be started on it; looked at by itself, a copy is what a backup is, and no fault."""
+    """A finding for a stage that would be started on the copy. By itself a copy is no fault: it may be a backup."""
     entry = checkpoint.latest_offsets
     written = checkpoint.offsets_folder.last_modified
     if not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms or written is None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from surestart.declaration import SinkDeclaration, StageDeclaration
 from surestart.facts.evidence.file_sink import FILE_SINKS
-from surestart.typed import in_the_code
+from surestart.typed import in_the_code, surestart
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
@@ -144,7 +144,7 @@ _UNKNOWN = Finding(
     Severity.CANNOT_TELL,
     "{target} is of kind {kind!r}",
     "Whether it recognises a batch that it has seen is not known here.",
-    "surestart doctor",
+    surestart("doctor"),
     "take an unknown sink for an idempotent one.",
 )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from surestart.declaration import SourceDeclaration
-from surestart.facts.evidence.source_evidence import FileSourceEvidence, Span
+from surestart.facts.evidence.source_evidence import FileSourceEvidence, NextRead
+from surestart.typed import surestart
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
 
 def find_file_source(
-    source: SourceDeclaration, span: Span, evidence: FileSourceEvidence, commands: Commands
+    source: SourceDeclaration, span: NextRead, evidence: FileSourceEvidence, commands: Commands
 ) -> tuple[Finding, ...]:
     if not evidence.exists and not evidence.problem:
         severity = Severity.UNSAFE if span.source.end is not None else Severity.INFO
@@ -19,7 +20,7 @@ def find_file_source(
                 severity,
                 f"landing folder {source.target} is not there",
                 "It was moved or is not mounted, or nothing has landed yet. The query fails at its start.",
-                "surestart status",
+                surestart("status"),
                 "point the stage at another folder: files are known by their whole path, and all are read again.",
             ),
         )
@@ -55,12 +56,12 @@ def find_file_source(
     return tuple(findings)
 
 
-# What they keep is known to their service alone; Spark's source stops where what it has to read is gone.
+# Only their service knows what they still have. Spark's source stops when what it has to read is gone.
 ASKED_BY_SPARK = ("auto-loader", "iceberg", "kinesis", "event-hubs", "rate-micro-batch", "socket")
 
 
-def not_asked(source: SourceDeclaration, commands: Commands) -> Finding:
-    """A Kafka source whose brokers nobody has named, or of a class that this program does not know how to ask."""
+def source_not_asked(source: SourceDeclaration, commands: Commands) -> Finding:
+    """The finding for a source that was not asked: its brokers are not named, or it is of an unknown class."""
     named = "bootstrap" in dict(source.options)
     why = "its topics are a pattern" if named else 'no brokers are named for it, as by bootstrap = "HOST:PORT"'
     return source_unread(source, f"it was not asked: {why}", commands)

@@ -6,7 +6,8 @@
 
 Types are compared in their order and names are not: so does Spark (StateSchemaCompatibilityChecker). A start with other
 types fails before it reads a row (STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE, …_VALUE_…), or, where the check is switched
-off, reads the stored bytes as something else.
+off, reads the stored bytes as something else. So it does, without a word, where columns of one type have changed their
+places: the same names in another order.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ OPERATORS = frozenset(
         "transformWithStateExec",
     }
 )
-_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 _EVOLUTION = "Values in Avro may evolve as Avro allows it; whether this step is one of those, Spark says at the start."
 _OPERATION = "Adding, removing or changing a stateful operation is not allowed."
@@ -44,30 +45,42 @@ _COLUMNS = (
     "Columns of state may be renamed, not added, taken away, reordered or given another type: the start fails "
     "(STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE)."
 )
+_MOVED = (
+    "Spark compares the types of state's columns and not their names: the start goes on, and takes the one for the "
+    "other in every row that is there. Keep the order."
+)
 
 
 @dataclass(frozen=True)
 class DeclaredState:
-    """key and value: the types, in their order; None: not declared. unread: what stands there that is no columns."""
+    """key and value: the types, in their order; None: not declared.
+    key_names, value_names: the columns' names.
+    unread: what stands there that is no columns."""
 
     name: str
     key: tuple[str, ...] | None = None
     value: tuple[str, ...] | None = None
     unread: str = ""
+    key_names: tuple[str, ...] = ()
+    value_names: tuple[str, ...] = ()
 
 
 def read_declared(text: str) -> DeclaredState:
     name, colon, columns = text.partition(":")
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
     rest = columns.strip()
     while match := re.match(r"(key|value)\(", rest):
         end = _closing(rest, match.end())
         if end < 0 or match[1] in found:
             break
-        found[match[1]] = tuple(_types(rest[match.end() : end]))
+        found[match[1]] = tuple(_columns_of(rest[match.end() : end]))
         rest = rest[end + 1 :].strip()
     unread = rest or ("no columns" if colon and not found else "")
-    return DeclaredState(name.strip(), found.get("key"), found.get("value"), unread)
+    types = {part: tuple(one for _, one in pairs) for part, pairs in found.items()}
+    names = {part: tuple(one for one, _ in pairs) for part, pairs in found.items()}
+    return DeclaredState(
+        name.strip(), types.get("key"), types.get("value"), unread, names.get("key", ()), names.get("value", ())
+    )
 
 
 def _closing(text: str, at: int) -> int:
@@ -79,14 +92,15 @@ def _closing(text: str, at: int) -> int:
     return -1
 
 
-def _types(columns: str) -> Iterator[str]:
-    """Of "a int, b struct<c:int,d:decimal(9,2)>": "int" and the struct's, without its names."""
+def _columns_of(columns: str) -> Iterator[tuple[str, str]]:
+    """Of "a int, b struct<c:int,d:decimal(9,2)>": "a" with "int", and "b" with the struct's, without its names."""
     depth, begin = 0, 0
     for place, mark in enumerate(f"{columns},"):
         depth += (mark in "(<") - (mark in ")>")
         if mark == "," and depth == 0:
             if column := columns[begin:place].strip():
-                yield _nameless(column.partition(" ")[2] or column)
+                name, _, kind = column.partition(" ")
+                yield name, _nameless(kind or column)
             begin = place + 1
 
 
@@ -109,7 +123,7 @@ def same_state(before: tuple[str, ...], after: tuple[str, ...]) -> bool:
 def state_changes(declaration: StageDeclaration, checkpoint: Checkpoint, spark: str) -> Iterator[Change]:
     yield from _format(declaration, checkpoint, spark)
     operators = checkpoint.state.operators
-    # Not declared is not none: a stage that says nothing of its state is held to nothing. Spark itself compares the
+    # A stage that declares no state is not a stage without state: nothing is compared. Spark itself compares the
     # operators since 4.0 (STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA).
     if not declaration.state:
         return
@@ -158,6 +172,20 @@ def _columns(declared: DeclaredState, operator: StateOperator, evolves: bool) ->
         same_key = any(declared.key in (None, _stored(schema.key)) for schema in schemas)
         kind, rule = (ChangeClass.UNDEFINED, _EVOLUTION) if evolves and same_key else (ChangeClass.UNSAFE, _COLUMNS)
         yield Change(what, before, _text(declared.key, declared.value), kind, rule)
+    elif all(_moved(declared, schema) for schema in schemas if _agree(declared, schema)):
+        before = "; ".join(schema.text for schema in schemas)
+        after = ", ".join((*declared.key_names, *declared.value_names))
+        yield Change(what, before, after, ChangeClass.UNSAFE, _MOVED)
+
+
+def _moved(declared: DeclaredState, schema: StoreSchema) -> bool:
+    """The same names as the stored ones, in another order."""
+    pairs = ((declared.key_names, schema.key), (declared.value_names, schema.value))
+    for names, stored in pairs:
+        known = tuple(field.name for field in stored.fields)
+        if names and names != known and sorted(names) == sorted(known):
+            return True
+    return False
 
 
 def _agree(declared: DeclaredState, schema: StoreSchema) -> bool:
@@ -177,7 +205,7 @@ def _text(key: tuple[str, ...] | None, value: tuple[str, ...] | None) -> str:
 
 def _format(declaration: StageDeclaration, checkpoint: Checkpoint, spark: str) -> Iterator[Change]:
     """The format of state is not pinned before 4.3: the session's setting counts."""
-    wanted = dict(declaration.confs).get(_FORMAT)
+    wanted = dict(declaration.confs).get(STATE_FORMAT)
     if wanted is None or not checkpoint.state.operators or line_number(spark) < (4, 0):
         return
     stored = "2" if checkpoint.state.format_v2 else "1"
@@ -185,7 +213,7 @@ def _format(declaration: StageDeclaration, checkpoint: Checkpoint, spark: str) -
         return
     if line_number(spark) < (4, 2):
         rule = "Spark 4.0 and 4.1 read no commit of the other format: the start fails."
-        yield Change(_FORMAT, stored, wanted, ChangeClass.UNSAFE, rule)
+        yield Change(STATE_FORMAT, stored, wanted, ChangeClass.UNSAFE, rule)
     else:
         rule = "Spark 4.2 takes the commits and follows the setting from there; nobody has promised that."
-        yield Change(_FORMAT, stored, wanted, ChangeClass.UNDEFINED, rule)
+        yield Change(STATE_FORMAT, stored, wanted, ChangeClass.UNDEFINED, rule)

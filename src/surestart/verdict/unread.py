@@ -35,7 +35,7 @@ def _of_topics(stage: Stage, diagnosis: Diagnosis) -> list[str]:
     from surestart.verdict.ask_stages import kafka_sources
 
     checkpoint, found = diagnosis.evidence.checkpoint, []
-    # Whether its brokers answer, the diagnosis has said.
+    # The diagnosis has said already whether its brokers answer.
     silent = any(one.code == "KAFKA_OUT_OF_REACH" for one in diagnosis.findings)
     for source in () if silent else diagnosis.evidence.declaration.sources:
         if source.kind != "kafka":

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from surestart.words.next_commands import says_start
+from surestart.typed import NextStep, as_step
 
 
 class Severity(StrEnum):
@@ -47,24 +47,28 @@ class Finding:
     severity: how bad it can be.
     evidence: what was seen, with numbers.
     meaning: what follows from it for the data.
-    next: one command that runs as printed.
+    next: one command that runs as printed, or a step by hand.
     do_not: what makes it worse; "" where nothing does."""
 
     code: str
     severity: Severity
     evidence: str
     meaning: str
-    next: str
+    next: NextStep
     do_not: str = ""
+
+    def __post_init__(self) -> None:
+        # A source or a sink of somebody's own may say it as text.
+        object.__setattr__(self, "next", as_step(self.next))
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each once, in their order within a severity. Where the verdict is against a start none of them says to start, but
-    what the worst one says: somebody would type it and find it refused."""
+    """The findings without repetition, the worst severity first. When the verdict is against a start, none of them says
+    to start: each says what the worst one says. Otherwise somebody would type a command that is refused."""
     ranked = sorted(dict.fromkeys(findings), key=lambda finding: _RANK[finding.severity])
     if not ranked or _RANK[ranked[0].severity] > _RANK[Severity.CANNOT_TELL]:
         return tuple(ranked)
-    return tuple(replace(one, next=ranked[0].next) if says_start(one.next) else one for one in ranked)
+    return tuple(replace(one, next=ranked[0].next) if one.next.starts_a_query else one for one in ranked)
 
 
 _RANK = {Severity.UNSAFE: 0, Severity.CANNOT_TELL: 1, Severity.ATTENTION: 2, Severity.INFO: 3}

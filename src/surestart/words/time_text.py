@@ -1,4 +1,4 @@
-"""Times and spans in findings: UTC, to the minute, the same on every machine."""
+"""Times and spans as they are printed: UTC, to the minute or exact, the same on every machine."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ def time_text(milliseconds: float) -> str:
     if not -YEAR_10000 / 8 < milliseconds < YEAR_10000:
         return "an impossible time"
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def exact_time(milliseconds: int) -> str:
+    """To the millisecond: where a border lies between two of them."""
+    if not -YEAR_10000 / 8 < milliseconds < YEAR_10000:
+        return "an impossible time"
+    when = datetime.fromtimestamp(milliseconds // 1000, UTC)
+    return f"{when:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d} UTC"
 
 
 def span_text(milliseconds: float) -> str:

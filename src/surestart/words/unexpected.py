@@ -11,9 +11,11 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import partial
 
 from surestart.errors import CannotTell, SurestartError, Unexpected, UsageError
-from surestart.typed import surestart, typed, word
+from surestart.typed import NextCommand, surestart, typed
+from surestart.words.extras import install_extra
 from surestart.words.redaction import redact, secret_values
 
 # The first part of a module's name -> the extra of pyproject.toml that installs it.
@@ -81,19 +83,19 @@ def traceback_of(error: Exception) -> str:
 
 
 def traceback_of_another(error: SurestartError) -> str:
-    """Where the error arose that this one says in four parts; "" where there was no other."""
+    """The traceback of the error behind this one of four parts; "" where there was no other."""
     cause = error.__cause__
     return traceback_of(error) if isinstance(cause, Exception) and not isinstance(cause, SurestartError) else ""
 
 
 def _not_installed(name: str) -> SurestartError:
-    extra = EXTRAS.get(name.partition(".")[0])
-    if extra is None:
+    extra = EXTRAS.get(name.partition(".")[0], "")
+    if not extra:
         return UsageError(
             f"the Python module {name} is not installed in this environment",
             meaning="The pipeline, or something that it imports, needs it. Nothing was started.",
             next=typed(
-                word(sys.executable), "-c", f"import {name}", note="once the package that brings it is installed here"
+                sys.executable, "-c", f"import {name}", note="once the package that brings it is installed here"
             ),
             code="ModuleNotInstalled",
         )
@@ -101,15 +103,15 @@ def _not_installed(name: str) -> SurestartError:
         f"the Python module {name} is not installed in this environment",
         meaning="This command needs it; nothing was started. `inspect`, `doctor`, `explain`, `status` and `history` of "
         "files work without it.",
-        next=typed(word(sys.executable), "-m", "pip", "install", f"surestart[{extra}]"),
+        next=install_extra(extra),
         do_not="install pyspark beside databricks-connect: they own the same files." if extra == "local" else "",
         code="SparkNotInstalled" if name.partition(".")[0] == "pyspark" else "ModuleNotInstalled",
     )
 
 
-def _again(arguments: Sequence[str]) -> str:
+def _again(arguments: Sequence[str]) -> NextCommand:
     words = [word for word in arguments if word != "--traceback"]
-    return redact(surestart("--traceback", *words), secret_values())
+    return surestart("--traceback", *words).hiding(partial(redact, values=secret_values()))
 
 
 def _class(error: Exception) -> str:

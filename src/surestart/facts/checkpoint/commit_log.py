@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surestart.facts.checkpoint.log_file import TORN, FormatError, parse_json, parse_object, parse_version, split_lines
+from surestart.facts.checkpoint.log_file import (
+    TORN,
+    FormatError,
+    parse_json,
+    parse_object,
+    parse_version,
+    split_log_lines,
+)
 
 SUPPORTED_VERSION = 3
 
@@ -36,7 +43,7 @@ class CommitLogEntry:
 def parse_commit_log(batch: int, data: bytes) -> CommitLogEntry:
     """The entry, or a FormatError that says what is damaged."""
     what = f"commits/{batch}"
-    lines = split_lines(data, what)
+    lines = split_log_lines(data, what)
     version = parse_version(lines[0].strip(), SUPPORTED_VERSION, what)
     bare = len(lines) < 2
     fields = {} if bare else parse_object(lines[1], f"line 2 of {what}")

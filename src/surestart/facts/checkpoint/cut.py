@@ -6,8 +6,8 @@
     state               versions up to N + 1, which batch N wrote, and the files that they name
     .crc                with its file, where that is copied as it is
 
-A cut is a value: `CutStorage` shows it to any reader of checkpoints while nothing is written yet. What is not known is
-never left out or taken along unseen: `CannotCut` says what it is.
+A cut is a value: `CutStorage` shows it to any reader of checkpoints while nothing is written yet. A file of an
+unknown kind is neither left out nor copied in silence: `CannotCut` names it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from surestart.facts.checkpoint.file_list import LONGEST
-from surestart.facts.checkpoint.log_file import LOG_LIMIT, VERSION, FormatError, parse_object, split_lines
+from surestart.facts.checkpoint.log_file import LOG_LIMIT, VERSION, FormatError, parse_object, split_log_lines
 from surestart.facts.checkpoint.log_folder import is_batch_name, is_leftover
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry, parse_offset_log
 from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, read_named_files
 from surestart.facts.checkpoint.source_folder import read_source_folder
-from surestart.facts.checkpoint.state_folder import _STATE_FILE
+from surestart.facts.checkpoint.state_folder import STATE_FILE
 from surestart.facts.storage.read_lines import read_lines
-from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 
 METADATA = "metadata"
 _OURS = ("offsets", "commits", "sources", "state")
@@ -52,8 +52,10 @@ class Shortened:
 
 @dataclass(frozen=True)
 class Cut:
-    """copied: files as they are, with their bytes. shortened: lists that nobody has kept as they were then. folders: as
-    in the origin, also those that are empty. left_out: what in the origin's folder is no part of a checkpoint."""
+    """copied: files as they are, with their bytes.
+    shortened: lists that nobody has kept as they were then.
+    folders: as in the origin, also those that are empty.
+    left_out: what in the origin's folder is no part of a checkpoint."""
 
     batch: int
     query_id: str
@@ -148,8 +150,8 @@ def _take_sources(
 def _take_source(
     storage: Storage,
     path: str,
-    entries: Mapping[str, Entry],
-    names: Mapping[str, Entry],
+    entries: Mapping[str, FolderEntry],
+    names: Mapping[str, FolderEntry],
     position: object,
     copied: dict[str, int],
     shortened: dict[str, Shortened],
@@ -174,14 +176,14 @@ def _take_source(
 
 def _take_list(
     path: str,
-    entries: Mapping[str, Entry],
-    names: Mapping[str, Entry],
+    entries: Mapping[str, FolderEntry],
+    names: Mapping[str, FolderEntry],
     last: int,
     copied: dict[str, int],
     shortened: dict[str, Shortened],
 ) -> None:
-    """The list up to entry `last`. A compacted file holds all entries before it; Spark keeps one from before each batch
-    that can still be asked for, and where it has not, the next one is shortened to where it ends."""
+    """Takes the list up to entry `last`. A compacted file holds all entries before it. Spark keeps one from before each
+    batch that can still be asked for; where it has not, the next compacted file is shortened to entry `last`."""
     numbers = {int(name.partition(".")[0]): name for name in sorted(names)}
     compacts = sorted(number for number, name in numbers.items() if name.endswith(".compact"))
     base = max((number for number in compacts if number <= last), default=0)
@@ -216,7 +218,7 @@ def _take_state(storage: Storage, batch: int, copied: dict[str, int], folders: l
 
 
 def _take_folder(storage: Storage, path: str, batch: int, copied: dict[str, int], folders: list[str]) -> None:
-    """An operator, a partition or a store, and what is below."""
+    """Takes the folder of an operator, a partition or a store, with all that is below it."""
     folders.append(path)
     entries = {entry.name: entry for entry in _listed(storage, path)}
     notes = "_metadata" in path.split("/") or "_stateSchema" in path.split("/")
@@ -237,7 +239,7 @@ def _take_folder(storage: Storage, path: str, batch: int, copied: dict[str, int]
 
 def _number(name: str, notes: bool) -> int | None:
     """The version of a state file; of notes the batch that wrote them, -1 for those that are written once."""
-    match = (_STATE_SCHEMA if notes else _STATE_FILE).fullmatch(name)
+    match = (_STATE_SCHEMA if notes else STATE_FILE).fullmatch(name)
     if match:
         return int(match[1])
     if notes and is_batch_name(name):
@@ -245,9 +247,9 @@ def _number(name: str, notes: bool) -> int | None:
     return -1 if notes and name in ("metadata", "schema") else None
 
 
-def _take_named(storage: Storage, path: str, name: str, entry: Entry, copied: dict[str, int]) -> None:
-    """The files that a RocksDB snapshot names. What is not there, or a snapshot that is torn, is found by whoever looks
-    at the cut: it matters for the newest only."""
+def _take_named(storage: Storage, path: str, name: str, entry: FolderEntry, copied: dict[str, int]) -> None:
+    """Takes the files that a RocksDB snapshot names. A missing file or a torn snapshot raises nothing here: it matters
+    in the newest snapshot only, and there the doctor finds it when it reads the cut."""
     if (entry.size or 0) > SNAPSHOT_LIMIT:
         raise CannotCut(f"{path}/{name} has {entry.size:,} bytes: no snapshot that is known")
     try:
@@ -264,7 +266,7 @@ def _take_named(storage: Storage, path: str, name: str, entry: Entry, copied: di
                 _copy(folder, entries, one, copied)
 
 
-def _copy(folder: str, entries: Mapping[str, Entry], name: str, copied: dict[str, int]) -> None:
+def _copy(folder: str, entries: Mapping[str, FolderEntry], name: str, copied: dict[str, int]) -> None:
     """With the checksum that was made for it: hidden, as Hadoop's local file system has it, or Spark's own (4.1)."""
     if entries[name].kind != FILE:
         raise CannotCut(f"{folder}/{name} is no file")
@@ -273,7 +275,7 @@ def _copy(folder: str, entries: Mapping[str, Entry], name: str, copied: dict[str
             copied[f"{folder}/{one}"] = entries[one].size or 0
 
 
-def _listed(storage: Storage, path: str) -> list[Entry]:
+def _listed(storage: Storage, path: str) -> list[FolderEntry]:
     try:
         return list(storage.list_folder(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -292,7 +294,7 @@ def shortened_lines(storage: Storage, which: Shortened) -> Iterator[bytes]:
 
 def _entry_number(line: bytes, path: str, index: int) -> int:
     try:
-        number = parse_object(split_lines(bytes(line), path)[0], path)["batchId"]
+        number = parse_object(split_log_lines(bytes(line), path)[0], path)["batchId"]
     except (FormatError, KeyError) as error:
         raise CannotCut(f"line {index + 1} of {path} is no entry of a list of files") from error
     if type(number) is not int:
@@ -320,7 +322,7 @@ class CutStorage:
     def checks_crc(self) -> bool:
         return self.origin.checks_crc
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         if path and path not in self.cut.folders:
             raise FileNotFoundError(path)
         prefix = f"{path}/" if path else ""
@@ -330,7 +332,7 @@ class CutStorage:
                 yield entry
         for name in self._ours():
             if name.rpartition("/")[0] == path:
-                yield Entry(name.rpartition("/")[2], FILE, len(self._content(name)))
+                yield FolderEntry(name.rpartition("/")[2], FILE, len(self._content(name)))
 
     def read_file(self, path: str, limit: int) -> bytes:
         if path in self._ours():

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from surestart.facts.checkpoint.log_file import FormatError, parse_object
 from surestart.facts.checkpoint.log_folder import is_batch_name
-from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage
 
 # At some 0.1 ms a listing on a local disk, and 30 ms over a network: ten minutes of either.
 LISTINGS_LOCAL, LISTINGS_REMOTE = 2_000_000, 20_000
@@ -34,7 +34,7 @@ _METADATA_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Place:
+class FoundPlace:
     """path: below the root, "" for the root itself.
     problem: why it was not looked into; "": a checkpoint is there.
     inside: the checkpoint in whose folder it lies, None where it lies in none.
@@ -46,7 +46,7 @@ class Place:
     table: str = ""
 
 
-def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: bool = False) -> Iterator[Place]:
+def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: bool = False) -> Iterator[FoundPlace]:
     """In the order of their names; with `tables`, tables as well. A folder that could not be looked into is among
     them: nothing is left out unsaid. Raises OSError for a root that cannot be listed."""
     left = listings or (LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE)
@@ -54,7 +54,9 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: b
     while waiting:
         path, inside, depth = waiting.pop()
         if left == 0:
-            yield Place(path, f"{len(waiting) + 1:,} folders were not looked into: the limit of listings is reached")
+            yield FoundPlace(
+                path, f"{len(waiting) + 1:,} folders were not looked into: the limit of listings is reached"
+            )
             return
         left -= 1
         try:
@@ -63,25 +65,25 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: b
         except OSError as error:
             if not path:
                 raise
-            yield Place(path, f"{type(error).__name__}: {error}", inside)
+            yield FoundPlace(path, f"{type(error).__name__}: {error}", inside)
             continue
         if table:
-            yield Place(path, inside=inside, table=table)
+            yield FoundPlace(path, inside=inside, table=table)
         is_one = _is_checkpoint(storage, path, found)
         if is_one:
-            yield Place(path, inside=inside)
+            yield FoundPlace(path, inside=inside)
             inside = path
         for name in sorted(_links_out(found)):
-            yield Place(_join(path, name), "a link that leads out of the root, or to nothing", inside)
+            yield FoundPlace(_join(path, name), "a link that leads out of the root, or to nothing", inside)
         below = sorted(_worth_a_look(found, is_one, table), reverse=True)
         if below and depth == DEPTH:
-            yield Place(path, f"more than {DEPTH} folders deep: what lies below was not looked into", inside)
+            yield FoundPlace(path, f"more than {DEPTH} folders deep: what lies below was not looked into", inside)
         else:
             waiting += [(_join(path, name), inside, depth + 1) for name in below]
 
 
-def _list(storage: Storage, path: str) -> dict[str, Entry]:
-    found: dict[str, Entry] = {}
+def _list(storage: Storage, path: str) -> dict[str, FolderEntry]:
+    found: dict[str, FolderEntry] = {}
     for entry in storage.list_folder(path):
         # Of files only the name decides, and only these: a table may have a million of them.
         if entry.kind != FILE or entry.name in _OWN:
@@ -91,7 +93,7 @@ def _list(storage: Storage, path: str) -> dict[str, Entry]:
     return found
 
 
-def _table_in(storage: Storage, path: str, found: dict[str, Entry]) -> str:
+def _table_in(storage: Storage, path: str, found: dict[str, FolderEntry]) -> str:
     """The kind of the table that lies there, by what only such a table has; "" for none."""
     folders = {name for name, entry in found.items() if entry.kind == FOLDER}
     if not _OUTPUT.isdisjoint(folders):
@@ -103,7 +105,7 @@ def _table_in(storage: Storage, path: str, found: dict[str, Entry]) -> str:
     return ""
 
 
-def _is_checkpoint(storage: Storage, path: str, found: dict[str, Entry]) -> bool:
+def _is_checkpoint(storage: Storage, path: str, found: dict[str, FolderEntry]) -> bool:
     marks = [name for name in (*_LOGS, *_KEPT) if name in found and found[name].kind != FILE]
     metadata = found.get("metadata")
     if metadata is not None and metadata.kind != FOLDER:
@@ -133,11 +135,11 @@ def _holds_numbers(storage: Storage, path: str) -> bool:
     return bool(names) and all(is_batch_name(name) for name in names)
 
 
-def _links_out(found: dict[str, Entry]) -> Iterator[str]:
+def _links_out(found: dict[str, FolderEntry]) -> Iterator[str]:
     return (entry.name for entry in found.values() if entry.kind == OTHER and entry.link)
 
 
-def _worth_a_look(found: dict[str, Entry], is_one: bool, table: str) -> Iterator[str]:
+def _worth_a_look(found: dict[str, FolderEntry], is_one: bool, table: str) -> Iterator[str]:
     of_output = bool(table) or not _OUTPUT.isdisjoint(found)
     for entry in found.values():
         own = table == ICEBERG and entry.name in ("metadata", "data")

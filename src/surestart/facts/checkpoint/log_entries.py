@@ -24,7 +24,7 @@ from surestart.facts.checkpoint.log_file import (
 )
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.storage.read_budget import NotRead
-from surestart.facts.storage.storage import FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FOLDER, FolderEntry, Storage
 
 # One line of offsets is one source, and every reader looks at all of them.
 MAX_LINES = 1000
@@ -32,7 +32,7 @@ _Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
-def read_metadata(storage: Storage, root: Mapping[str, Entry]) -> tuple[str | None, LogFault | None, bytes]:
+def read_metadata(storage: Storage, root: Mapping[str, FolderEntry]) -> tuple[str | None, LogFault | None, bytes]:
     """(query id, fault, bytes); all empty when there is no metadata file."""
     if "metadata" not in root:
         return None, None, b""

@@ -51,7 +51,7 @@ class FormatError(ValueError):
         self.detail = detail
 
 
-def split_lines(data: bytes, what: str) -> list[str]:
+def split_log_lines(data: bytes, what: str) -> list[str]:
     """The lines as Spark's reader sees them: strict UTF-8; CR, LF and CRLF all end a line."""
     if not data:
         raise FormatError(EMPTY, f"{what} has 0 bytes")

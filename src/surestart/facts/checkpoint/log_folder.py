@@ -1,4 +1,4 @@
-"""offsets/ or commits/ from one listing: which batches are there, which are missing, what lies around beside them.
+"""offsets/ or commits/ from one listing: which batches are there, which are missing, what else lies there.
 
 offsets/0 1 2 4          ids; 3 is a hole
 offsets/.4.crc           the local file system's checksum of 4
@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
-from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 
 SHOWN = 20
-# One says that something is wrong; a hundred thousand of them say no more.
+# One name says that something is wrong; a hundred thousand names say no more.
 FAULTS = 200
 
 
@@ -96,7 +96,7 @@ class _Seen:
     first: float | None = None
     last: float | None = None
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: FolderEntry) -> None:
         self.size += entry.size or 0
         path = f"{self.name}/{entry.name}"
         if is_batch_name(entry.name):
@@ -114,7 +114,7 @@ class _Seen:
             if len(self.strays) < SHOWN:
                 self.strays.append(path)
 
-    def _take_batch(self, entry: Entry, path: str) -> None:
+    def _take_batch(self, entry: FolderEntry, path: str) -> None:
         batch = int(entry.name)
         if entry.kind == FOLDER:
             # Spark's listing passes over it, Spark's writing runs into it.
@@ -156,8 +156,8 @@ class _Seen:
 
 
 def check_end(storage: Storage, folder: LogFolder, expected: Iterable[int] = ()) -> LogFolder:
-    """The same folder, listed again where a batch is there that the listing lacks: the one behind its newest, or one of
-    `expected`. A listing that was cut off would show a log that ends earlier, and so another next batch."""
+    """The folder, listed again if it has a batch that the listing lacks: the one after its newest, or one of
+    `expected`. A listing that was cut off shows a log that ends too early, and so a wrong next batch."""
     if folder.exists is None or (folder.faults and folder.faults[0].path == folder.name):
         return folder
     lacking = sorted({0 if folder.last is None else folder.last + 1, *expected} - {*folder.ids, *folder.blocked})

@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surestart.facts.checkpoint.log_file import TORN, FormatError, parse_json, parse_object, parse_version, split_lines
+from surestart.facts.checkpoint.log_file import (
+    TORN,
+    FormatError,
+    parse_json,
+    parse_object,
+    parse_version,
+    split_log_lines,
+)
 from surestart.facts.checkpoint.positions import Position, read_position
 
 SUPPORTED_VERSION = 2
@@ -49,7 +56,7 @@ class OffsetLogEntry:
 def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
     """The entry, or a FormatError that says which line is damaged."""
     what = f"offsets/{batch}"
-    lines = split_lines(data, what)
+    lines = split_log_lines(data, what)
     version = parse_version(lines[0], SUPPORTED_VERSION, what)
     if len(lines) < 2:
         raise FormatError(TORN, f"{what} ends after its version line ({len(data)} bytes)")

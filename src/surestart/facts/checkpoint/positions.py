@@ -96,7 +96,9 @@ class AutoLoaderPosition:
 
 @dataclass(frozen=True)
 class IcebergPosition:
-    """Everything before file `file` of that snapshot is read. whole: the table as it stood there, not what it added."""
+    """Everything before file `file` of that snapshot is read.
+
+    whole: the table as it stood there, not what it added."""
 
     snapshot: int
     file: int
@@ -129,7 +131,7 @@ def _shard(name: str) -> str:
 
 
 def _ending(place: str) -> str:
-    """Sequence numbers have 56 digits, of which the last differ."""
+    """The last digits of a sequence number: it has 56, and the first ones are the same everywhere."""
     return f"…{place[-12:]}" if place.isascii() and place.isdigit() and len(place) > 16 else place[:40]
 
 
@@ -185,7 +187,7 @@ Position = (
     | UnknownPosition
     | NoPosition
 )
-# What stands in a checkpoint -> what a person may rightly call it. Of any other kind nothing is known from here.
+# Kind of a position -> the kinds of source that write it. Nothing is known of any other kind.
 _CALLED = {
     KAFKA: (KAFKA, "event-hubs"),
     DELTA: (DELTA,),

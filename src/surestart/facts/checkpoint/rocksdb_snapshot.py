@@ -17,7 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surestart.facts.checkpoint.log_file import LOG_LIMIT, TORN, VERSION, FormatError, parse_object, split_lines, weight
+from surestart.facts.checkpoint.log_file import (
+    LOG_LIMIT,
+    TORN,
+    VERSION,
+    FormatError,
+    parse_object,
+    split_log_lines,
+    weight,
+)
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import Storage
 
@@ -25,6 +33,10 @@ from surestart.facts.storage.storage import Storage
 SNAPSHOT_LIMIT = 32 * 1024 * 1024
 FOLDERS = ("SSTs", "logs")
 _LISTS = (("SSTs", "sstFiles"), ("logs", "logFiles"))
+
+
+# Spark 4.0 writes the checkpoint's format there, as it was set when its JVM first used RocksDB; the rest is the same.
+_VERSIONS = ("v1", "v2")
 
 
 @dataclass(frozen=True)
@@ -101,8 +113,8 @@ def _metadata(storage: Storage, data: bytes, what: str) -> Mapping[str, Any]:
     if len(text) > LOG_LIMIT:
         raise FormatError(TORN, f"{what} names its files in more than {LOG_LIMIT:,} bytes")
     charge(storage, weight(text), what)
-    lines = split_lines(text, f"metadata in {what}")
+    lines = split_log_lines(text, f"metadata in {what}")
     fields = parse_object(lines[1] if len(lines) > 1 else "", f"metadata in {what}")
-    if lines[0].strip() != "v1" or "sstFiles" not in fields:
+    if lines[0].strip() not in _VERSIONS or "sstFiles" not in fields:
         raise FormatError(VERSION, f"metadata in {what} is {lines[0][:20]!r}: a form that is not known here")
     return fields

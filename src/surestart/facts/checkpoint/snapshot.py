@@ -1,4 +1,4 @@
-"""A checkpoint as one frozen value: everything that its files say, and everything that they fail to say.
+"""A checkpoint as one frozen value: all that its files say, and all that could not be read.
 
 <checkpoint>/metadata          {"id":"<uuid>"}: the query's identity
 <checkpoint>/offsets/N         batch N is planned          offset_log
@@ -25,31 +25,34 @@ from surestart.facts.checkpoint.log_file import (
 from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
 from surestart.facts.checkpoint.positions import NumberPosition, Position
+from surestart.facts.checkpoint.signpost import read_signpost
 from surestart.facts.checkpoint.source_folder import (
     SchemaLog,
     SourceFolder,
     read_schema_log,
     read_source_folders,
 )
-from surestart.facts.checkpoint.state_folder import State, read_state
+from surestart.facts.checkpoint.state_folder import StateFolder, read_state
 from surestart.facts.checkpoint.writer_version import guess_writer_version
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
-from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage
 
 # A default checkpoint keeps 100 batches; on object stores each file read costs a round trip.
 ENTRIES_LOCAL = 128
 ENTRIES_REMOTE = 8
 ENTRIES_CRC = 3
-# What the older entries leave to later questions: which files the batch in flight reads.
+# Reading older entries stops here: the rest is for later questions, such as which files the batch in flight reads.
 RESERVE = VALUES // 4
-_NO_STATE = State(exists=False)
+_NO_STATE = StateFolder(exists=False)
 ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
 
 
 @dataclass(frozen=True)
-class Source:
-    """One source of the query. start and end: the positions of the newest planned batch."""
+class CheckpointSource:
+    """One source of the query.
+
+    start and end: the positions of the newest planned batch."""
 
     id: str
     kind: str
@@ -77,10 +80,10 @@ class Checkpoint:
     offsets: Mapping[int, OffsetLogEntry | LogFault] = field(default_factory=dict)
     commits: Mapping[int, CommitLogEntry | LogFault] = field(default_factory=dict)
     crc_faults: Mapping[str, LogFault] = field(default_factory=dict)
-    sources: tuple[Source, ...] = ()
+    sources: tuple[CheckpointSource, ...] = ()
     sources_exist: bool | None = False
     schema_logs: tuple[SchemaLog, ...] = ()
-    state: State = _NO_STATE
+    state: StateFolder = _NO_STATE
     leftovers: tuple[str, ...] = ()
     leftover_count: int = 0
     strange: tuple[str, ...] = ()
@@ -92,6 +95,11 @@ class Checkpoint:
     folder_modified: float | None = None
     newest_modified: float | None = None
     metadata_trailing: str = ""
+
+    @property
+    def logs_listed(self) -> bool:
+        """Whether it is known which batches there are: what a listing that was refused lacks, nobody has deleted."""
+        return self.exists is not None and None not in (self.offsets_folder.exists, self.commits_folder.exists)
 
     @property
     def latest_planned(self) -> int | None:
@@ -227,8 +235,8 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     )
 
 
-def _list_root(storage: Storage) -> dict[str, Entry] | Checkpoint:
-    """What lies in the folder; a checkpoint without content where that cannot be told, or nothing is there."""
+def _list_root(storage: Storage) -> dict[str, FolderEntry] | Checkpoint:
+    """What lies in the folder. Where nothing is there, or the folder cannot be listed: a checkpoint without content."""
     try:
         root = {entry.name: entry for entry in storage.list_folder("")}
         if "metadata" not in root and is_there(storage, "metadata"):
@@ -238,7 +246,11 @@ def _list_root(storage: Storage) -> dict[str, Entry] | Checkpoint:
     except FileNotFoundError:
         return _absent(storage, exists=False)
     except NotADirectoryError:
-        return _absent(storage, exists=True, fault=LogFault("", NOT_A_FILE, "a file stands where the folder should"))
+        signpost = read_signpost(Path(storage.location)) if storage.kind == "local" else None
+        said = f", and says that the checkpoint {signpost.says}" if signpost else ""
+        return _absent(
+            storage, exists=True, fault=LogFault("", NOT_A_FILE, f"a file stands where the folder should{said}")
+        )
     except OSError as error:
         return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))
     return root
@@ -282,7 +294,7 @@ def _read_logs(storage: BoundedStorage) -> _Logs:
     return _Logs(offsets_folder, check_end(storage, read_log_folder(storage, "commits"), wanted))
 
 
-def _read_schema_logs(storage: Storage, root: Mapping[str, Entry]) -> tuple[list[SchemaLog], list[LogFault]]:
+def _read_schema_logs(storage: Storage, root: Mapping[str, FolderEntry]) -> tuple[list[SchemaLog], list[LogFault]]:
     """Those that lie beside the logs, where a Delta source was told to keep its own there."""
     names = [name for name, entry in root.items() if entry.kind == FOLDER and name.startswith("_schema_log_")]
     found = [read_schema_log(storage, name) for name in names]
@@ -292,12 +304,14 @@ def _read_schema_logs(storage: Storage, root: Mapping[str, Entry]) -> tuple[list
     )
 
 
-def _odd_folders(root: Mapping[str, Entry]) -> list[LogFault]:
+def _odd_folders(root: Mapping[str, FolderEntry]) -> list[LogFault]:
     odd = sorted(name for name, entry in root.items() if entry.kind == OTHER and name in ("sources", "state"))
     return [LogFault(name, UNREADABLE, f"{name} is a device, a pipe or a link to nothing") for name in odd]
 
 
-def _leftovers(root: Mapping[str, Entry], logs: _Logs, known: Sequence[SourceFolder], state: State) -> tuple[str, ...]:
+def _leftovers(
+    root: Mapping[str, FolderEntry], logs: _Logs, known: Sequence[SourceFolder], state: StateFolder
+) -> tuple[str, ...]:
     """Files of writes that did not end."""
     return (
         *(name for name in root if is_leftover(name) and name != ".metadata.crc"),
@@ -307,8 +321,8 @@ def _leftovers(root: Mapping[str, Entry], logs: _Logs, known: Sequence[SourceFol
     )
 
 
-def _strange(root: Mapping[str, Entry], logs: _Logs, leftovers: Sequence[str]) -> tuple[str, ...]:
-    """What nobody here knows."""
+def _strange(root: Mapping[str, FolderEntry], logs: _Logs, leftovers: Sequence[str]) -> tuple[str, ...]:
+    """Files and folders of a kind that surestart does not know."""
     known = {*ROOT_NAMES, *leftovers, ".metadata.crc"}
     return (
         *sorted(name for name in root if name not in known),
@@ -316,7 +330,7 @@ def _strange(root: Mapping[str, Entry], logs: _Logs, leftovers: Sequence[str]) -
     )
 
 
-def _newest(root: Mapping[str, Entry], logs: _Logs) -> float | None:
+def _newest(root: Mapping[str, FolderEntry], logs: _Logs) -> float | None:
     times = (*(entry.modified for entry in root.values()), *(folder.last_modified for folder in logs.folders))
     return max((time for time in times if time is not None), default=None)
 
@@ -366,26 +380,26 @@ def _absent(storage: Storage, *, exists: bool | None, fault: LogFault | None = N
 
 def _sources(
     folder: LogFolder, offsets: Mapping[int, OffsetLogEntry | LogFault], known: tuple[SourceFolder, ...]
-) -> tuple[Source, ...]:
+) -> tuple[CheckpointSource, ...]:
     folders = {item.id: item for item in known}
     latest = None if folder.last is None else offsets.get(folder.last)
     if not isinstance(latest, OffsetLogEntry):
-        return tuple(Source(item.id, item.kind, None, None, item) for item in known)
+        return tuple(CheckpointSource(item.id, item.kind, None, None, item) for item in known)
     before = offsets.get(latest.batch - 1)
     starts = {item.id: item.position for item in before.sources} if isinstance(before, OffsetLogEntry) else {}
     found = []
     for item in latest.sources:
         own = folders.pop(item.id, None)
         found.append(_source(item, starts.get(item.id), own))
-    return (*found, *(Source(item.id, item.kind, None, None, item) for item in folders.values()))
+    return (*found, *(CheckpointSource(item.id, item.kind, None, None, item) for item in folders.values()))
 
 
-def _source(item: SourceOffset, start: Position | None, folder: SourceFolder | None) -> Source:
+def _source(item: SourceOffset, start: Position | None, folder: SourceFolder | None) -> CheckpointSource:
     end, kind = item.position, item.position.kind
     known_by_folder = folder.kind if folder and folder.kind not in (positions.NONE_YET, positions.UNKNOWN) else ""
     if kind in (positions.NUMBER, positions.NONE_YET, positions.UNKNOWN) and known_by_folder:
         kind = known_by_folder
-    return Source(item.id, kind, _name_number(start, kind), _name_number(end, kind), folder)
+    return CheckpointSource(item.id, kind, _name_number(start, kind), _name_number(end, kind), folder)
 
 
 def _name_number(position: Position | None, kind: str) -> Position | None:
@@ -400,7 +414,7 @@ def _sampled(
     offsets: Mapping[int, object],
     commits: Mapping[int, object],
     known: tuple[SourceFolder, ...],
-    state: State,
+    state: StateFolder,
 ) -> tuple[str, ...]:
     said = []
     for folder, read in ((offsets_folder, offsets), (commits_folder, commits)):

@@ -28,11 +28,11 @@ from surestart.facts.checkpoint.log_file import (
     parse_object,
     read_listed_bytes,
     read_log_bytes,
-    split_lines,
+    split_log_lines,
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, number_as_java_reads
 from surestart.facts.checkpoint.positions import KafkaPosition, read_position
-from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage
 
 BLOCK = 1 << 20
 
@@ -124,7 +124,7 @@ def read_source_folder(storage: Storage, source_id: str) -> SourceFolder:
     return _read_numbered(storage, folder, found, numbers)
 
 
-def _read_numbered(storage: Storage, folder: str, found: SourceFolder, numbers: dict[str, Entry]) -> SourceFolder:
+def _read_numbered(storage: Storage, folder: str, found: SourceFolder, numbers: dict[str, FolderEntry]) -> SourceFolder:
     """Kafka, rate and file sources all write numbered files; the first bytes tell them apart."""
     first = min(numbers, key=lambda name: int(name.partition(".")[0]))
     data = _read(storage, f"{folder}/{first}", 4096)
@@ -158,7 +158,9 @@ def _read_kafka(storage: Storage, path: str, found: SourceFolder) -> SourceFolde
     return _with(found, kind=positions.KAFKA, faults=(*found.faults, fault))
 
 
-def read_file_log(storage: Storage, folder: str, numbers: dict[str, Entry]) -> tuple[FileLog, list[LogFault], str]:
+def read_file_log(
+    storage: Storage, folder: str, numbers: dict[str, FolderEntry]
+) -> tuple[FileLog, list[LogFault], str]:
     """Counts the files seen without holding them: a list of a million files is read in blocks.
 
     Only the last `.compact` and what follows it is read, which is also all that a restart reads.
@@ -232,7 +234,9 @@ def _estimate(storage: Storage, path: str, size: int) -> int:
     return round(size * block.count(b"\n") / max(len(block), 1))
 
 
-def _schema_logs(storage: Storage, folder: str, entries: Sequence[Entry]) -> tuple[list[SchemaLog], list[LogFault]]:
+def _schema_logs(
+    storage: Storage, folder: str, entries: Sequence[FolderEntry]
+) -> tuple[list[SchemaLog], list[LogFault]]:
     logs, faults = [], []
     for entry in entries:
         if entry.kind == FOLDER and entry.name.startswith("_schema_log_"):
@@ -253,7 +257,7 @@ def read_schema_log(storage: Storage, path: str) -> SchemaLog | LogFault:
         data = read_log_bytes(storage, f"{path}/{max(numbers)}")
         if isinstance(data, LogFault):
             return data
-        lines = split_lines(data, f"{path}/{max(numbers)}")
+        lines = split_log_lines(data, f"{path}/{max(numbers)}")
         fields = parse_object(lines[1] if len(lines) > 1 else "", f"{path}/{max(numbers)}")
     except FormatError as error:
         return LogFault(path, error.kind, error.detail)

@@ -35,12 +35,12 @@ from surestart.facts.checkpoint.state_operator import (
     read_state_schema,
     schema_path,
 )
-from surestart.facts.checkpoint.state_schema import StoreSchema, keeps_one_partition, schema_text
+from surestart.facts.checkpoint.state_schema import StoreSchema, keeps_one_partition, store_schema_text
 from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 
-_STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
+STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
 LISTINGS_LOCAL = 50_000
 LISTINGS_REMOTE = 1_024
 # Checking a checksum means reading the file: enough for any state that is read in well under a second.
@@ -68,7 +68,7 @@ class StateOperator:
     @property
     def schema(self) -> str:
         """Of the first store that has one, such as "key(k string) value(n bigint)"."""
-        return next((schema_text(found) for _, found in sorted(self.schemas.items()) if found), "")
+        return next((store_schema_text(found) for _, found in sorted(self.schemas.items()) if found), "")
 
     @property
     def schema_paths(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class StateOperator:
 
 
 @dataclass(frozen=True)
-class State:
+class StateFolder:
     """exists: there is a state folder.
     provider: hdfs, rocksdb or None when there is no state file."""
 
@@ -127,7 +127,7 @@ class _Walk:
         return data
 
 
-def read_state(storage: Storage, needed: int | None = None) -> State:
+def read_state(storage: Storage, needed: int | None = None) -> StateFolder:
     """Listings grow with operators x partitions x stores, never with the number of files.
 
     needed: the version that the next batch loads. The snapshot that it begins with is held against the files that it
@@ -138,9 +138,9 @@ def read_state(storage: Storage, needed: int | None = None) -> State:
     try:
         names = walk.folder("state")
     except FileNotFoundError:
-        return State(exists=False)
+        return StateFolder(exists=False)
     except OSError as error:
-        return State(exists=None, faults=(LogFault("state", UNREADABLE, f"{type(error).__name__}: {error}"),))
+        return StateFolder(exists=None, faults=(LogFault("state", UNREADABLE, f"{type(error).__name__}: {error}"),))
     tally = _Tally()
     operators = []
     listed = [int(name) for name, kind, _ in names if kind == FOLDER and _is_number(name)]
@@ -157,7 +157,7 @@ def read_state(storage: Storage, needed: int | None = None) -> State:
                 operators.append(_read_operator(walk, int(name), tally))
             except OSError as error:
                 tally.faults.append(LogFault(f"state/{name}", UNREADABLE, f"{type(error).__name__}: {error}"))
-    return State(
+    return StateFolder(
         exists=True,
         provider=tally.provider,
         operators=tuple(sorted(operators, key=lambda operator: operator.id)),
@@ -249,7 +249,7 @@ def _read_partition(walk: _Walk, folder: str, tally: _Tally) -> Iterator[tuple[s
     if own.files:
         yield DEFAULT_STORE, own
     for name, kind, _ in entries:
-        if kind == FOLDER and name not in (*FOLDERS, "_metadata") and not _STATE_FILE.fullmatch(name):
+        if kind == FOLDER and name not in (*FOLDERS, "_metadata") and not STATE_FILE.fullmatch(name):
             yield name, _versions(walk, f"{folder}/{name}", walk.folder(f"{folder}/{name}"), tally)
 
 
@@ -269,13 +269,13 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
     size += sum(below.values())
     for name, kind, length in entries:
         if kind != FILE:
-            if _STATE_FILE.fullmatch(name) and len(tally.faults) < FAULTS:
+            if STATE_FILE.fullmatch(name) and len(tally.faults) < FAULTS:
                 tally.faults.append(LogFault(f"{folder}/{name}", UNREADABLE, f"{folder}/{name} is no file: not opened"))
             continue
         tally.files += 1
         tally.size += length
         size += length
-        match = _STATE_FILE.fullmatch(name)
+        match = STATE_FILE.fullmatch(name)
         if match and length == 0:
             if len(tally.faults) < FAULTS:
                 tally.faults.append(LogFault(f"{folder}/{name}", EMPTY, "a state file of 0 bytes"))
@@ -319,7 +319,7 @@ def _check_snapshot(
     The version and its number of rows, where it is whole and says it."""
     whys = []
     for name, length in names.items():
-        match = _STATE_FILE.fullmatch(name)
+        match = STATE_FILE.fullmatch(name)
         if not match or match.group(3) != "zip" or int(match.group(1)) != base or length == 0:
             continue
         data = walk.snapshot(f"{folder}/{name}", length)
@@ -353,7 +353,7 @@ def _check_crcs(
     """Takes out the versions whose file is not what its checksum was made for: Spark cannot load them."""
     assert walk.needed is not None
     for name, length in names.items():
-        match = _STATE_FILE.fullmatch(name)
+        match = STATE_FILE.fullmatch(name)
         if not match or not base <= int(match.group(1)) <= walk.needed or f".{name}.crc" not in names:
             continue
         if length > walk.crc_bytes:

@@ -21,7 +21,7 @@ from surestart.facts.checkpoint.log_file import (
     LogFault,
     parse_object,
     read_log_bytes,
-    split_lines,
+    split_log_lines,
 )
 from surestart.facts.checkpoint.log_folder import is_batch_name
 from surestart.facts.checkpoint.state_schema import SCHEMA_LIMIT, StoreSchema, read_schema
@@ -33,7 +33,7 @@ DEFAULT_STORE = "default"
 # Of one operator: no operator of Spark's has more than the four of a join.
 STORES = 8
 PROPERTIES_LIMIT = 1 << 20
-Listing = Callable[[str], list[tuple[str, str, int]]]
+ListFolder = Callable[[str], list[tuple[str, str, int]]]
 
 
 class OperatorNotes(NamedTuple):
@@ -50,7 +50,9 @@ class OperatorNotes(NamedTuple):
     properties: str = ""
 
 
-def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> tuple[OperatorNotes, LogFault | None]:
+def read_operator_notes(
+    storage: Storage, list_folder: ListFolder, folder: str
+) -> tuple[OperatorNotes, LogFault | None]:
     path = f"{folder}/metadata"
     try:
         if any(name == "v2" and kind == FOLDER for name, kind, _ in list_folder(folder)):
@@ -60,7 +62,7 @@ def read_operator_notes(storage: Storage, list_folder: Listing, folder: str) -> 
         data = read_log_bytes(storage, path)
         if isinstance(data, LogFault):
             return OperatorNotes(), data
-        lines = split_lines(data, path)
+        lines = split_log_lines(data, path)
         fields = parse_object(lines[1] if len(lines) > 1 else "", path)
         stores = fields["stateStoreInfo"]
         paths = [str(item) for store in stores for item in store.get("stateSchemaFilePaths", ())]

@@ -51,7 +51,7 @@ class StoreSchema:
         return f"key({columns_text(self.key)}) value({columns_text(self.value)})"
 
 
-def schema_text(found: tuple[StoreSchema, ...]) -> str:
+def store_schema_text(found: tuple[StoreSchema, ...]) -> str:
     """Of a store; its column families by their names, where it has several."""
     if len(found) == 1 and found[0].family == "default":
         return found[0].text
@@ -59,9 +59,9 @@ def schema_text(found: tuple[StoreSchema, ...]) -> str:
 
 
 def keeps_one_partition(found: tuple[StoreSchema, ...]) -> bool:
-    """Of a store without a key to be spread by: a global aggregation, a limit. Spark gives it one partition, and writes
-    down the number that is set for the query (numPartitions of a global count on 4.0, 4.1 and 4.2: 2, with one
-    folder)."""
+    """Whether the store has no key to spread its rows by, as for a global aggregation or a limit. Spark gives it one
+    partition, but writes down the number that is set for the query (seen for a global count on 4.0, 4.1 and 4.2:
+    numPartitions is 2, and there is one folder)."""
     keys = [field.type for schema in found for field in schema.key.fields]
     return len(found) == 1 and (not keys or (len(keys) == 1 and isinstance(keys[0], Atom) and keys[0].kind == "void"))
 

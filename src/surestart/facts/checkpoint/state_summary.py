@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_schema import schema_text
+from surestart.facts.checkpoint.state_schema import store_schema_text
 from surestart.facts.checkpoint.store_versions import StoreVersions
 
 
@@ -58,7 +58,7 @@ def _summary(operator: StateOperator, store: str, partitions: Mapping[int, Store
         largest=(largest, sizes[largest]),
         loadable=tuple(sorted(frozenset.intersection(*kept))),
         snapshot=min((number for number in newest if number is not None), default=None) if None not in newest else None,
-        schema=schema_text(operator.schemas.get(store, ())),
+        schema=store_schema_text(operator.schemas.get(store, ())),
         rows=sum(rows[1] for rows in counted if rows is not None) if known else None,
         rows_at=(min(at), max(at)) if known else None,
     )

@@ -15,6 +15,10 @@ class Torn(FormatError):
         super().__init__(TORN, detail)
 
 
+class TornFile(Torn):
+    """The same, of a file that the detail names."""
+
+
 class UnknownForm(FormatError):
     """They may well be whole, and are of a form that is not read here."""
 
@@ -22,7 +26,7 @@ class UnknownForm(FormatError):
         super().__init__(VERSION, detail)
 
 
-class Lacking(Exception):
+class NotInState(Exception):
     """No such operator, store, partition or version: `given` are those that there are."""
 
     def __init__(self, what: str, given: tuple[str, ...] = ()) -> None:
@@ -32,10 +36,10 @@ class Lacking(Exception):
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """What is torn inside, or of an unknown form, is said of that file."""
+    """An error inside the block, for torn bytes or an unknown form, names that file."""
     try:
         yield
     except Torn as error:
-        raise Torn(f"{path} is torn: {error}") from error
+        raise TornFile(f"{path} is torn: {error}") from error
     except UnknownForm as error:
         raise UnknownForm(f"{path}: {error}") from error

@@ -3,7 +3,7 @@
 read_delta_log(path) -> DeltaLog         table id, versions, properties, transactions
 read_history(path)   -> tuple[Commit]    who wrote what, and which batch
 read_active_files(path)                  the files that make up a version
-read_rows(path)                          its rows, by pyarrow, for a recount that no Spark code takes part in
+read_table_rows(path)                    its rows, by pyarrow, for a recount that no Spark code takes part in
 history_evidence(rows)                   the same transactions from `DESCRIBE HISTORY` rows
 """
 
@@ -13,7 +13,7 @@ from surestart.facts.delta.active_files import ActiveFile, read_active_files
 from surestart.facts.delta.commit import Commit, CommitMark
 from surestart.facts.delta.describe_history import HistoryEvidence, history_evidence, transactions_from_history
 from surestart.facts.delta.log import DeltaLog, Transaction, read_delta_log, read_history
-from surestart.facts.delta.rows import read_rows
+from surestart.facts.delta.rows import read_table_rows
 
 __all__ = [
     "ActiveFile",
@@ -26,6 +26,6 @@ __all__ = [
     "read_active_files",
     "read_delta_log",
     "read_history",
-    "read_rows",
+    "read_table_rows",
     "transactions_from_history",
 ]

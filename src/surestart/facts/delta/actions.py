@@ -4,7 +4,8 @@
     {"add":{..}}  {"remove":{..}}  {"cdc":{..}}
 
 A table's log is untrusted input here. Lines of kinds that nobody asked for are not parsed: a commit of 100,000 files
-costs a scan, not 100,000 objects. What is parsed is charged to the reading's budget.
+costs a scan, not 100,000 objects; but for the last line, which tells a torn file. What is parsed is charged to the
+reading's budget.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ Action = dict[str, Any]
 def read_actions(files: Storage, name: str, wanted: Collection[str], size: int = -1) -> Iterator[tuple[str, Action]]:
     """Kind and body of each wanted action, in file order, with one line in memory. Raises CannotTell on a line that no
     Delta writer makes, on a file that is too large or out of reach, and on one that ends before the `size` that the
-    listing gave it: lines that an answer lacks are not lines that nobody wrote. FileNotFoundError when it is gone."""
+    listing gave it: a line that did not arrive is not a line that nobody wrote. FileNotFoundError when it is gone."""
     label = f"{files.location}/{name}"
     try:
         charge(files, FILE, name)
         with files.open_file(name) as file:
             counted = CountedReader(file)
+            last, passed_over = b"", False
             for number, line in enumerate(read_lines(counted, MAX_LINE), start=1):
                 if number % LINES == 0:
                     charge(files, 1, name)
@@ -45,18 +47,22 @@ def read_actions(files: Storage, name: str, wanted: Collection[str], size: int =
                         continue
                     raise damaged(label, f"line {number} is not an action")
                 asked = kind[1].decode("ascii")
-                if asked not in wanted:
+                last, passed_over = line, asked not in wanted
+                if passed_over:
                     continue
                 charge(files, action_cost(len(line)), name)
                 body = _body(line, asked, number, label)
                 if body is not None:
                     yield asked, body
+        if passed_over:
+            # A write that broke off ends in mid-line, and Spark reads no commit of that table any more.
+            _body(last, asked, number, label)
         if counted.size < max(size, 1):
             raise damaged(label, f"gave {counted.size:,} bytes of {max(size, 1):,}")
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise unreadable(files.location, error) from error
+        raise log_unreadable(files.location, error) from error
 
 
 # What a reading is charged, in values of about a microsecond each.
@@ -79,14 +85,14 @@ def _body(line: bytes, name: str, number: int, label: str) -> Action | None:
     except (ValueError, RecursionError) as error:
         raise damaged(label, f"line {number} is not JSON ({type(error).__name__})") from error
     body = action.get(name)
-    return None if body is None else checked(body, name, f"line {number}", label)
+    return None if body is None else checked_action(body, name, f"line {number}", label)
 
 
 # What the readers of these fields rely on; other fields are turned into text or numbers, or left out.
 _SHAPES = {"deletionVector": dict, "partitionValues": dict, "path": str, "appId": str, "id": str, "schemaString": str}
 
 
-def checked(body: object, name: str, where: str, label: str) -> Action:
+def checked_action(body: object, name: str, where: str, label: str) -> Action:
     """The body of an action, whose fields have the shapes of the protocol. Raises CannotTell for another one."""
     if not isinstance(body, dict):
         raise damaged(label, f"{where}: {name} is not an object")
@@ -96,7 +102,7 @@ def checked(body: object, name: str, where: str, label: str) -> Action:
     return body
 
 
-def unreadable(location: str, error: OSError) -> CannotTell:
+def log_unreadable(location: str, error: OSError) -> CannotTell:
     return CannotTell(
         f"{location}/_delta_log cannot be read: {error}",
         meaning="The table may be intact; nothing about it is known from here.",

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
+from uuid import UUID
 
 from surestart.facts.delta.actions import Action, integer, read_actions
-from surestart.facts.delta.listing import Listing, commit_name
+from surestart.facts.delta.listing import LogListing, commit_name
 from surestart.facts.delta.log import read_base, read_twice
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import bounded
@@ -29,10 +30,17 @@ class ActiveFile:
     deleted_rows: int = 0  # marked by a deletion vector
     deletion_vector: bool = False
     modified: int | None = None
+    vector_path: str = (
+        ""  # of the file that holds the vector, as `path` is; "" where it stands in the log, or is unknown
+    )
 
     @property
     def is_absolute(self) -> bool:
-        return self.path.startswith("/") or "://" in self.path or self.path.startswith("file:")
+        return is_whole_path(self.path)
+
+
+def is_whole_path(path: str) -> bool:
+    return path.startswith("/") or "://" in path or path.startswith("file:")
 
 
 def read_active_files(path: str, version: int | None = None, storage: Storage | None = None) -> tuple[ActiveFile, ...]:
@@ -49,7 +57,7 @@ class _Active:
         self.files[_key(body)] = body
 
 
-def _read(files: Storage, listing: Listing, version: int | None) -> tuple[ActiveFile, ...]:
+def _read(files: Storage, listing: LogListing, version: int | None) -> tuple[ActiveFile, ...]:
     latest = listing.latest if version is None else version
     start, base = read_base(files, listing, latest, _COLUMNS, _Active)
     active = base.files
@@ -83,7 +91,30 @@ def _file(body: Action) -> ActiveFile:
         deleted_rows=integer(vector.get("cardinality")) or 0,
         deletion_vector=bool(vector),
         modified=integer(body.get("modificationTime")),
+        vector_path=_vector_path(vector),
     )
+
+
+# Z85: so the log writes the number of a deletion vector's file (PROTOCOL.md, "Deletion Vector Descriptor Schema").
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_UUID_LENGTH = 20
+
+
+def _vector_path(vector: Action) -> str:
+    """Of `ab^-aqEH.-t@S}K{vb[*k^` it is ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin."""
+    kind, text = vector.get("storageType"), str(vector.get("pathOrInlineDv", ""))
+    if kind == "p":
+        return unquote(text)
+    if kind != "u" or len(text) < _UUID_LENGTH or not set(text[-_UUID_LENGTH:]) <= set(_Z85):
+        return ""
+    prefix, coded = text[:-_UUID_LENGTH], text[-_UUID_LENGTH:]
+    number = 0
+    for at in range(0, _UUID_LENGTH, 5):
+        word = 0
+        for letter in coded[at : at + 5]:
+            word = word * 85 + _Z85.index(letter)
+        number = number << 32 | word & 0xFFFFFFFF
+    return f"{prefix}{'/' if prefix else ''}deletion_vector_{UUID(int=number)}.bin"
 
 
 def _rows(body: Action) -> int | None:

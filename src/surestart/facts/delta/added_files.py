@@ -1,4 +1,4 @@
-"""The names of the files that commits have brought new rows in: what a stream that reads the table gets of them."""
+"""The names of the files in which commits have brought new rows: a stream that reads the table reads these files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from surestart.facts.storage.storage import Storage
 
 
 def read_added_files(path: str, versions: Iterable[int], storage: Storage | None = None) -> tuple[str, ...]:
-    """Of these commits, without folders. Raises FileNotFoundError where the log has one of them no more."""
+    """The file names of these commits, without folders. Raises FileNotFoundError when the log no longer has one of
+    them."""
     files = bounded(storage or open_storage(path))
     return tuple(
         str(body.get("path", "")).rsplit("/", 1)[-1]

@@ -11,10 +11,19 @@ from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 from surestart.errors import CannotTell
-from surestart.facts.delta.actions import FILE, Action, action_cost, checked, damaged, read_actions, unreadable
+from surestart.facts.delta.actions import (
+    FILE,
+    Action,
+    action_cost,
+    checked_action,
+    damaged,
+    log_unreadable,
+    read_actions,
+)
 from surestart.facts.delta.listing import DeltaCheckpoint
 from surestart.facts.storage.read_budget import NotRead, charge
 from surestart.facts.storage.storage import Storage
+from surestart.words.extras import install
 
 FILE_KINDS = ("add", "remove")
 FOOTER = 4 << 20
@@ -60,7 +69,7 @@ def _read_one(files: Storage, name: str, columns: Collection[str], size: int = -
     except (FileNotFoundError, CannotTell):
         raise
     except NotRead as error:
-        raise unreadable(files.location, error) from error
+        raise log_unreadable(files.location, error) from error
     except Exception as error:
         # pyarrow raises its own errors, OSError, ValueError and KeyError for one and the same torn file.
         raise damaged(label, f"is not a checkpoint that pyarrow can read ({type(error).__name__}: {error})") from error
@@ -104,7 +113,7 @@ def _read_columns(
                     raise NotRead(f"{name}: one {kind} has {piece.nbytes:,} bytes")
                 for body in piece.to_pylist():
                     charge(files, action_cost(_length(body)), name)
-                    yield kind, checked(_maps(body), kind, "a row", f"{files.location}/{name}")
+                    yield kind, checked_action(_maps(body), kind, "a row", f"{files.location}/{name}")
 
 
 def _refuse_bombs(metadata: Any, name: str) -> None:
@@ -123,7 +132,7 @@ def _refuse_bombs(metadata: Any, name: str) -> None:
 
 
 def _repeated(about: Any) -> int:
-    """How many elements its lists and maps have. Delta's hold texts: one within another is somebody else's."""
+    """How many elements its lists and maps have. Delta's hold texts only: a nested one is not Delta's."""
     inner = [index for index in range(len(about.schema)) if about.schema.column(index).max_repetition_level]
     if any(about.schema.column(index).max_repetition_level > 1 for index in inner):
         raise ValueError("a list of lists in it")
@@ -156,7 +165,7 @@ def load_pyarrow_parquet(label: str) -> Any:
         raise PyarrowMissing(
             f"{label} can only be read with pyarrow, which is not installed",
             meaning="The older commits of this table were folded into parquet, and what they hold is needed here.",
-            next="pip install pyarrow",
+            next=install("pyarrow"),
             code="PyarrowMissing",
         ) from error
     return parquet

@@ -20,10 +20,12 @@ from surestart.facts.delta.actions import Action, integer
 
 @dataclass(frozen=True)
 class CommitMark:
-    """What surestart's sinks say about a commit in its userMetadata. merged, merged_rows: the mark stands in a commit
-    of no rows, behind a MERGE that could not carry it: the version of that, and how many rows it was given."""
+    """What surestart's sinks say about a commit in its userMetadata.
 
-    query: str
+    merged, merged_rows: the mark stands in a commit of no rows, behind a MERGE that could not carry it: the version of
+        that, and how many rows it was given."""
+
+    query: str  # its name; "" where `surestart.once` wrote it, which knows the query by its id alone
     query_id: str
     batch_id: int
     stage: str

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from surestart.errors import CannotTell
-from surestart.facts.delta.actions import damaged, unreadable
+from surestart.facts.delta.actions import damaged, log_unreadable
 from surestart.facts.storage.read_budget import BoundedStorage, bounded
 from surestart.facts.storage.storage import Storage
-from surestart.typed import typed
+from surestart.typed import surestart, typed
 
 _COMMIT = re.compile(r"([0-9]{20})\.json")
 _SINGLE = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -44,7 +44,7 @@ class DeltaCheckpoint:
 
 
 @dataclass(frozen=True)
-class Listing:
+class LogListing:
     commits: dict[int, int] = field(default_factory=dict)  # version -> size of its file
     checkpoints: tuple[DeltaCheckpoint, ...] = ()  # newest first
     staged: int = -1  # the highest version that was handed to a catalog under a name of its own
@@ -82,17 +82,17 @@ def commit_name(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def read_listing(files: Storage, *, again: bool = False) -> Listing:
+def read_listing(files: Storage, *, again: bool = False) -> LogListing:
     """Everything that later reads need, from one listing and a look behind its end; of one look at a table once, unless
     asked for again."""
     kept = files.kept if isinstance(files, BoundedStorage) else {}
     if again or "_delta_log" not in kept:
         kept["_delta_log"] = _read_listing(bounded(files))
-    found: Listing = kept["_delta_log"]
+    found: LogListing = kept["_delta_log"]
     return found
 
 
-def _read_listing(files: BoundedStorage) -> Listing:
+def _read_listing(files: BoundedStorage) -> LogListing:
     listing = _list(files)
     if listing is not None and not _is_there(files, commit_name(listing.latest + 1)):
         return listing
@@ -111,8 +111,8 @@ def _counts(name: str) -> bool:
     return name.endswith((".json", ".parquet")) or name == STAGED
 
 
-def _list(files: BoundedStorage) -> Listing | None:
-    """None: no commit and no checkpoint is in the listing."""
+def _list(files: BoundedStorage) -> LogListing | None:
+    """None when the listing has no commit and no checkpoint."""
     commits: dict[int, int] = {}
     whole: list[DeltaCheckpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
@@ -131,7 +131,7 @@ def _list(files: BoundedStorage) -> Listing | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise unreadable(files.location, error) from error
+        raise log_unreadable(files.location, error) from error
     if not commits and not whole and not parts:
         if staged >= 0:
             raise _in_the_catalog(files.location, staged)
@@ -141,11 +141,11 @@ def _list(files: BoundedStorage) -> Listing | None:
         if len(found) == total and set(found) == set(range(1, total + 1)):
             whole.append(DeltaCheckpoint(version, tuple(found[index] for index in sorted(found))))
     whole.sort(key=lambda checkpoint: checkpoint.version, reverse=True)
-    return Listing(commits, tuple(whole), staged)
+    return LogListing(commits, tuple(whole), staged)
 
 
 def _newest_staged(files: Storage) -> int:
-    """Where there are many of them their names are sorted by nobody: all are looked at."""
+    """The highest staged version. The names come in no order, so all of them are looked at."""
     names = (entry.name for entry in files.list_folder(f"_delta_log/{STAGED}"))
     return max((int(match[1]) for name in names if (match := _STAGED.fullmatch(name))), default=-1)
 
@@ -156,7 +156,7 @@ def _is_there(files: Storage, name: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise unreadable(files.location, error) from error
+        raise log_unreadable(files.location, error) from error
     return True
 
 
@@ -164,7 +164,7 @@ def _in_the_catalog(location: str, staged: int) -> CannotTell:
     return CannotTell(
         f"{location} holds its commits in _staged_commits, up to version {staged} at least: its catalog manages them",
         meaning="Which of them count only the catalog knows; read by path, the table looks empty.",
-        next="surestart doctor  # through a session that knows the catalog",
+        next=surestart("doctor", note="through a session that knows the catalog"),
         do_not="take it for an empty table.",
         code="DeltaLogInCatalog",
     )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from surestart.errors import CannotTell
-from surestart.facts.delta.actions import Action, damaged, integer, read_actions, unreadable
+from surestart.facts.delta.actions import Action, damaged, integer, log_unreadable, read_actions
 from surestart.facts.delta.checkpoint_parquet import PyarrowMissing, read_checkpoint_actions
 from surestart.facts.delta.commit import Commit, build_commit, texts
-from surestart.facts.delta.listing import Listing, commit_name, read_listing
+from surestart.facts.delta.listing import LogListing, commit_name, read_listing
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
@@ -26,6 +26,15 @@ COMMIT_KINDS = ("commitInfo", "txn", "metaData", "protocol")
 _SHORT_LOG_COMMITS = 400
 _SHORT_LOG_BYTES = 16 << 20
 _DAY = 86_400_000
+# Features that a reader has to know and that leave the commits where they are, with what they say of writers. Of any
+# other the protocol has readers keep away (delta.io, PROTOCOL.md, "Table Features").
+_READER_VERSION = 3
+_PLAIN_FEATURES = (
+    "columnMapping", "deletionVectors", "geospatial", "geospatial-dev", "timestampNtz", "typeWidening",
+    "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview",
+    "variantType", "variantType-preview",
+)  # fmt: skip
+_CATALOG_FEATURES = ("catalog", "coordinatedCommits")
 _UNITS = {"microsecond": 0.001, "millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": _DAY}
 _UNITS["week"] = 7 * _DAY
 
@@ -57,6 +66,7 @@ class DeltaLog:
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     commits: tuple[Commit, ...] = ()  # those that had to be read anyway, oldest first; read_history gives more
     catalog_managed: bool = False  # newer commits may stand in the catalog only: the latest version is a lower bound
+    unknown_features: tuple[str, ...] = ()  # that a reader has to know: what is read here may not be all there is
 
     @property
     def transaction_retention(self) -> int | None:
@@ -89,7 +99,7 @@ def read_delta_log(path: str, storage: Storage | None = None, version: int | Non
 _Answer = TypeVar("_Answer")
 
 
-def read_twice(files: Storage, read: Callable[[Listing], _Answer]) -> _Answer:
+def read_twice(files: Storage, read: Callable[[LogListing], _Answer]) -> _Answer:
     """Delta's own clean-up may delete old commits between the listing and the read; the next listing shows it."""
     try:
         return read(read_listing(files))
@@ -97,12 +107,12 @@ def read_twice(files: Storage, read: Callable[[Listing], _Answer]) -> _Answer:
         try:
             return read(read_listing(files, again=True))
         except FileNotFoundError as error:
-            raise unreadable(files.location, error) from error
+            raise log_unreadable(files.location, error) from error
 
 
 @dataclass
 class _State:
-    """What a log's actions leave standing, each line of it taken once."""
+    """What holds after a log's actions. Each line is taken once."""
 
     protocol: Action = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
@@ -123,7 +133,7 @@ class _State:
             yield kind, body
 
 
-def _read(files: Storage, listing: Listing, version: int | None) -> DeltaLog:
+def _read(files: Storage, listing: LogListing, version: int | None) -> DeltaLog:
     latest = listing.latest if version is None else version
     start, state = read_base(files, listing, latest, STATE_KINDS, _State)
     commits = []
@@ -136,6 +146,7 @@ def _read(files: Storage, listing: Listing, version: int | None) -> DeltaLog:
             f"{files.location}/_delta_log", f"has no {'metaData' if not metadata else 'protocol'} up to {latest}"
         )
     features = {*_names(protocol.get("readerFeatures")), *_names(protocol.get("writerFeatures"))}
+    reader_version = integer(protocol.get("minReaderVersion")) or 1
     return DeltaLog(
         location=files.location,
         table_id=str(metadata.get("id", "")),
@@ -145,28 +156,28 @@ def _read(files: Storage, listing: Listing, version: int | None) -> DeltaLog:
         schema_text=str(metadata.get("schemaString", "")),
         partition_columns=tuple(_names(metadata.get("partitionColumns"))),
         properties=texts(metadata.get("configuration")),
-        reader_version=integer(protocol.get("minReaderVersion")) or 1,
+        reader_version=reader_version,
         writer_version=integer(protocol.get("minWriterVersion")) or 2,
         features=tuple(sorted(features)),
         created=integer(metadata.get("createdTime")),
         transactions=state.transactions,
         commits=tuple(commits),
-        catalog_managed=any(name.startswith(("catalog", "coordinatedCommits")) for name in features)
-        or listing.staged > listing.latest,
+        catalog_managed=any(name.startswith(_CATALOG_FEATURES) for name in features) or listing.staged > listing.latest,
+        unknown_features=_unknown_features(reader_version, _names(protocol.get("readerFeatures"))),
     )
 
 
-class Taking(Protocol):
+class TakesActions(Protocol):
     """What a log's actions are gathered in."""
 
     def take(self, kind: str, body: Action) -> None: ...
 
 
-_Gathered = TypeVar("_Gathered", bound=Taking)
+_Gathered = TypeVar("_Gathered", bound=TakesActions)
 
 
 def read_base(
-    files: Storage, listing: Listing, version: int, columns: tuple[str, ...], fresh: Callable[[], _Gathered]
+    files: Storage, listing: LogListing, version: int, columns: tuple[str, ...], fresh: Callable[[], _Gathered]
 ) -> tuple[int, _Gathered]:
     """The first commit that has to be replayed to reach `version`, and what the checkpoint before it holds."""
     if version > listing.latest or version < 0:
@@ -250,17 +261,23 @@ def duration(text: str) -> int | None:
     return int(total)
 
 
-def _is_short(listing: Listing, version: int) -> bool:
+def _is_short(listing: LogListing, version: int) -> bool:
     if version >= _SHORT_LOG_COMMITS:
         return False
     return sum(size for number, size in listing.commits.items() if number <= version) <= _SHORT_LOG_BYTES
+
+
+def _unknown_features(reader_version: int, named: list[str]) -> tuple[str, ...]:
+    if reader_version > _READER_VERSION:
+        return (f"minReaderVersion {reader_version}",)
+    return tuple(name for name in named if name not in _PLAIN_FEATURES and not name.startswith(_CATALOG_FEATURES))
 
 
 def _names(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _gone(files: Storage, listing: Listing, version: int) -> CannotTell:
+def _gone(files: Storage, listing: LogListing, version: int) -> CannotTell:
     return CannotTell(
         f"version {version} of {files.location} cannot be rebuilt; "
         f"readable: {listing.earliest_version}..{listing.latest}",

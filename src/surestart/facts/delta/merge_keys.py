@@ -1,4 +1,4 @@
-"""What a MERGE commit tells of how it merged: Delta writes its condition and the kinds of its clauses, not what an
+"""How a MERGE merged, as far as its commit says: Delta writes the condition and the kinds of the clauses, not what an
 update sets. So an insert of new keys is known to be harmless when it comes twice; an update may add to what is there.
 
     predicate              ["((id#725L = id#227L) AND (v#726L <=> v#228L))"]

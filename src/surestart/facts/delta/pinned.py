@@ -17,7 +17,7 @@ POSITION_TYPES = "source STRING, partition INT, offset BIGINT"
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedTable:
     """version None: there is no such table."""
 
     table: Table
@@ -29,18 +29,18 @@ class Pinned:
         return self.table.label
 
 
-def pin(spark: SparkSession, table: Table) -> Pinned:
+def pin(spark: SparkSession, table: Table) -> PinnedTable:
     if table.path:
         try:
             log = read_delta_log(table.path)
         except NoDeltaLog:
-            return Pinned(table)
-        return Pinned(table, log.latest_version, log.table_id)
+            return PinnedTable(table)
+        return PinnedTable(table, log.latest_version, log.table_id)
     if read_columns(spark, table) is None:
-        return Pinned(table)
+        return PinnedTable(table)
     newest = spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT 1").collect()[0]
     detail = spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0]
-    return Pinned(table, int(newest["version"]), str(detail["id"]))
+    return PinnedTable(table, int(newest["version"]), str(detail["id"]))
 
 
 def read_version(spark: SparkSession, table: Table, version: int) -> DataFrame:
@@ -49,11 +49,11 @@ def read_version(spark: SparkSession, table: Table, version: int) -> DataFrame:
     return spark.sql(f"SELECT * FROM {table.sql} VERSION AS OF {int(version)}")
 
 
-def read_pinned(spark: SparkSession, pinned: Pinned) -> DataFrame | None:
+def read_pinned(spark: SparkSession, pinned: PinnedTable) -> DataFrame | None:
     return None if pinned.version is None else read_version(spark, pinned.table, pinned.version)
 
 
-def read_positions(spark: SparkSession, pinned: Pinned) -> DataFrame:
+def read_pinned_positions(spark: SparkSession, pinned: PinnedTable) -> DataFrame:
     """Empty for a table that is not there."""
     rows = read_pinned(spark, pinned)
     return spark.createDataFrame([], POSITION_TYPES) if rows is None else rows

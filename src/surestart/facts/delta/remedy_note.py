@@ -30,6 +30,15 @@ class RemedyNote:
     step: str
     restores: int | None = None
 
+    @property
+    def undoes(self) -> bool:
+        return self.step.startswith(UNDO)
+
+    @property
+    def kind(self) -> str:
+        """Of its step, without the stage: that of `surestart.journal.step_kinds`."""
+        return self.step.removeprefix(UNDO).partition(":")[0]
+
     def is_of(self, digest: str, undone: str) -> bool:
         """Whether it is the undo of this step."""
         return (self.digest, self.step) == (digest, UNDO + undone)
@@ -58,7 +67,7 @@ def find_undos(commits: Iterable[Commit]) -> dict[int, RemedyNote]:
     awaited: RemedyNote | None = None
     for commit in commits:
         note = read_remedy_note(commit.user_metadata)
-        if note is not None and note.step.startswith(UNDO):
+        if note is not None and note.undoes:
             found[commit.version], awaited = note, None
         elif note is not None and note.restores is not None:
             awaited = note
@@ -68,13 +77,13 @@ def find_undos(commits: Iterable[Commit]) -> dict[int, RemedyNote]:
     return found
 
 
-def is_put_back(commits: Sequence[Commit], digest: str, step: str, before: int, at: int) -> bool:
+def is_restored(commits: Sequence[Commit], digest: str, step: str, before: int, at: int) -> bool:
     """Whether the undo of this step has put the table back to version `before` by the commit `at`, as the journal says:
     another table of the same name has other commits under these numbers. commits: oldest first."""
     note = find_undos(commits).get(at)
     if note is not None:
         return note.is_of(digest, step)
-    # For a stream that stands among what was taken back the mark may lie in front of what is known.
+    # A stream may stand between the mark and its RESTORE: then the mark is older than the commits that were read.
     cut = bool(commits) and commits[0].version > before + 1
     return cut and any(one.version == at and one.operation == "RESTORE" and _version(one) == before for one in commits)
 

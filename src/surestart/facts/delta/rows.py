@@ -18,7 +18,9 @@ from surestart.facts.delta.log import DeltaLog, read_delta_log
 from surestart.typed import delta_name, spark_sql
 
 
-def read_rows(path: str, columns: Sequence[str] | None = None, version: int | None = None) -> Iterator[dict[str, Any]]:
+def read_table_rows(
+    path: str, columns: Sequence[str] | None = None, version: int | None = None
+) -> Iterator[dict[str, Any]]:
     """Each row of a local table as a dict of the asked-for top-level columns; all columns without an argument."""
     log = read_delta_log(path, version=version)
     fields = _fields(log)

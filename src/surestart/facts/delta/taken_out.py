@@ -1,4 +1,4 @@
-"""Which commits have taken rows out of a table again, and which of them only their files can tell."""
+"""Which commits have taken rows out of a table again, and for which of them only their files can tell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KNOWN = {*_REPLACING, *WRITING, "RESTORE", "TRUNCATE", "OPTIMIZE", "CREATE TABL
 _NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
 
 
-def standing(commits: Sequence[Commit]) -> set[int]:
+def versions_that_stand(commits: Sequence[Commit]) -> set[int]:
     """The versions that made the table what it is: all but those that a RESTORE went back behind."""
     found: set[int] = set()
     below: float = float("inf")
@@ -32,7 +32,7 @@ def standing(commits: Sequence[Commit]) -> set[int]:
         if commit.version > below:
             continue
         found.add(commit.version)
-        version = _kept_up_to(commit) if commit.operation == "RESTORE" else None
+        version = kept_version(commit) if commit.operation == "RESTORE" else None
         # Below one that was restored by time nothing is skipped: it says no version.
         below = commit.version if version in (None, -1) else version
     return found
@@ -40,19 +40,19 @@ def standing(commits: Sequence[Commit]) -> set[int]:
 
 def taken_out(commits: Sequence[Commit]) -> set[int]:
     """The versions whose rows a RESTORE has taken out of the table."""
-    gone = {commit.version for commit in commits} - standing(commits)
+    gone = {commit.version for commit in commits} - versions_that_stand(commits)
     for commit in commits:
-        if commit.operation == "RESTORE" and _kept_up_to(commit) == -1:
+        if commit.operation == "RESTORE" and kept_version(commit) == -1:
             gone |= {one.version for one in commits if one.version < commit.version}
     return gone
 
 
 def needs_its_files(commit: Commit) -> bool:
-    """Its operation is not known here: whether it took rows away only its file actions tell."""
+    """Whether the operation is unknown to surestart, so that only its file actions tell whether it took rows away."""
     return commit.operation not in _KNOWN
 
 
-def _kept_up_to(commit: Commit) -> int | None:
+def kept_version(commit: Commit) -> int | None:
     """The version whose rows a commit kept: -1 when it emptied the table, None when it took nothing away at large."""
     if commit.operation == "RESTORE":
         version = integer(commit.parameters.get("version"))

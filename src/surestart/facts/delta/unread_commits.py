@@ -17,16 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surestart.facts.delta import Commit
-from surestart.facts.delta.remedy_note import is_put_back
+from surestart.facts.delta.remedy_note import is_restored
 
 _FEED = ("readchangefeed", "readchangedata")
 _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")
 
 
 @dataclass(frozen=True)
-class Passed:
-    """The commits behind `before` up to `last`: the undo of this remedy's step has taken them back. has_read: the stage
-    stands among them, and nobody has noted that it passes over them."""
+class PassedCommits:
+    """The commits behind `before` up to `last`: the undo of this remedy's step has taken them back.
+
+    has_read: the stage stands among them, and nobody has noted that it passes over them."""
 
     before: int
     last: int
@@ -36,28 +37,29 @@ class Passed:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TableReading:
     """How a stage reads its input table at its next start: the options that Spark gets, and what undos of remedies have
     taken back and is passed over."""
 
     options: tuple[tuple[str, str], ...] = ()
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[PassedCommits, ...] = ()
 
     def not_passed(self, commits: Sequence[Commit]) -> list[Commit]:
-        """Another table of the same name has other commits under these numbers, and none of them is passed over."""
+        """The commits that are not passed over. Another table of the same name has other commits under these
+        numbers."""
         own = self._of_this_table(commits)
         return [one for one in commits if not any(back.before < one.version <= back.last for back in own)]
 
-    def find_read(self, commits: Sequence[Commit]) -> Passed | None:
-        """What was taken back and the stage has rows of."""
+    def find_read(self, commits: Sequence[Commit]) -> PassedCommits | None:
+        """The commits that were taken back and of which the stage has rows."""
         return next((one for one in self._of_this_table(commits) if one.has_read), None)
 
-    def _of_this_table(self, commits: Sequence[Commit]) -> list[Passed]:
-        return [one for one in self.passed if is_put_back(commits, one.digest, one.step, one.before, one.last)]
+    def _of_this_table(self, commits: Sequence[Commit]) -> list[PassedCommits]:
+        return [one for one in self.passed if is_restored(commits, one.digest, one.step, one.before, one.last)]
 
     @property
     def reads_feed(self) -> bool:
-        """Of the change feed: it has an entry for each deleted and each rewritten row."""
+        """Whether it reads the change feed, which has an entry for each deleted and each rewritten row."""
         return any(self._is_set(name) for name in _FEED)
 
     @property
@@ -74,7 +76,7 @@ class Reading:
 
     @property
     def tracks_schema(self) -> bool:
-        """It stops once at a changed schema, notes it, and goes on behind it."""
+        """Whether it tracks the schema: then it stops once at a changed one, notes it, and goes on after it."""
         return any(name.lower() in ("schematrackinglocation", "schemalocation") for name, _ in self.options)
 
     @property
@@ -88,7 +90,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadCommits:
     """The commits that are no plain appends, each in one place, in the log's order."""
 
     rewritten: tuple[Commit, ...] = ()
@@ -97,8 +99,8 @@ class Unread:
     unclear: tuple[Commit, ...] = ()
 
 
-def sort_commits(commits: Sequence[Commit]) -> Unread:
-    return Unread(
+def sort_commits(commits: Sequence[Commit]) -> UnreadCommits:
+    return UnreadCommits(
         tuple(one for one in commits if one.changes and one.changes.removed and one.changes.added),
         tuple(one for one in commits if one.changes and one.changes.removed and not one.changes.added),
         tuple(

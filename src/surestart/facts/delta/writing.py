@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-# Commands that give a table rows or take them; what only keeps house is no batch.
+# Commands that add rows to a table or remove them. Maintenance, such as OPTIMIZE, is no batch.
 WRITING = ("WRITE", "MERGE", "UPDATE", "DELETE", "COPY INTO", "STREAMING UPDATE")

@@ -38,7 +38,7 @@ from surestart.facts.evidence.sink_evidence import (
 )
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_lines import CountedReader, read_lines
-from surestart.facts.storage.storage import FILE, FOLDER, Entry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 
 FILE_LOG = "file sink log"
 FILE_SINKS = ("parquet", "json", "csv", "orc", "text", "avro")
@@ -118,7 +118,7 @@ def _read_batches(files: Storage) -> FileBatches:
     return FileBatches(last, compacts, missing[:20], _first_fault(files, found, begin))
 
 
-def _list_batches(files: Storage) -> Iterator[Entry]:
+def _list_batches(files: Storage) -> Iterator[FolderEntry]:
     for entry in files.list_folder(FOLDER_NAME):
         # Spark takes files alone for batches.
         if entry.kind == FOLDER:
@@ -134,7 +134,7 @@ def _number(name: str) -> int:
     return int(name.partition(".")[0])
 
 
-def _first_fault(files: Storage, found: Mapping[str, Entry], begin: int) -> LogFault | None:
+def _first_fault(files: Storage, found: Mapping[str, FolderEntry], begin: int) -> LogFault | None:
     """Of the files that the next compaction and every reader read: the newest compact file and all behind it."""
     read = [name for name in found if _number(name) >= begin or name == f"{begin - 1}.compact"]
     if len(read) > MOST_BEHIND:
@@ -143,7 +143,7 @@ def _first_fault(files: Storage, found: Mapping[str, Entry], begin: int) -> LogF
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _fault(files: Storage, entry: Entry) -> LogFault | None:
+def _fault(files: Storage, entry: FolderEntry) -> LogFault | None:
     path = f"{FOLDER_NAME}/{entry.name}"
     if entry.kind != FILE:
         return LogFault(path, UNREADABLE, f"{path} is a device, a pipe or a link that leads out: not opened")

@@ -1,4 +1,4 @@
-"""Asks each declared sink what it holds, with plain file reads where its files may be read."""
+"""Asks each declared sink what it holds: by plain file reads, where its files may be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from surestart.facts.delta import Commit, DeltaLog, read_active_files, read_delt
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.taken_out import needs_its_files
 from surestart.facts.evidence.file_sink import FILE_SINKS, read_file_sink, read_output_folder
-from surestart.facts.evidence.iceberg_sink import ICEBERG, is_iceberg, read_iceberg_sink
+from surestart.facts.evidence.iceberg_metadata import is_iceberg
+from surestart.facts.evidence.iceberg_sink import ICEBERG, read_iceberg_sink
 from surestart.facts.evidence.sink_evidence import (
     HISTORY,
     LEDGER,
@@ -42,7 +43,7 @@ def read_sinks(
     """Evidence by the sink's target. `given` holds what a session or a database connection has already answered.
 
     count_rows: also say whether the table is empty, which costs a read of its file list; only a first start needs it.
-    query_id: whose last commit the table's history has to reach back to, for whatever came behind that counts.
+    query_id: the table's history is read back to this query's last commit, because all that came after it counts.
     """
     known = dict(given or {})
     for sink in sinks:
@@ -55,7 +56,7 @@ def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None =
     if sink.kind == "postgres":
         return sink_unreadable("its ledger is in a database that was not connected to", LEDGER)
     if sink.kind in UNRECORDED or sink.kind not in SINK_KINDS:
-        # A kind that nobody here knows: what lies in its folder, or does not, says nothing of its batches.
+        # An unknown kind of sink: its folder says nothing of its batches, whether there are files in it or not.
         return sink_without_record()
     if sink.kind in FILE_SINKS:
         return read_file_sink(sink.path or sink.target)

@@ -40,7 +40,7 @@ _MISSING |= {"DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION"}
 _VERSION_GONE = {"DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG"}
 _REMOVING = ("numRemovedFiles", "numTargetFilesRemoved")
 _ADDING = ("numAddedFiles", "numTargetFilesAdded", "numFiles", "numRestoredFiles")
-# A deletion vector stands for a file that is removed and added with fewer rows.
+# A deletion vector means that a file is removed, and added again with fewer rows.
 _VECTORS = tuple(f"num{of}DeletionVectors{done}" for of in ("", "Target") for done in ("Added", "Updated", "Removed"))
 _APPENDING = ("CREATE TABLE", "CREATE TABLE AS SELECT", "COPY INTO")
 _KEEPS_DATA = (
@@ -51,16 +51,20 @@ _KEEPS_DATA = (
 _CHANGES_SCHEMA = ("ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCHEMA", *TAKES_COLUMNS)
 
 
+def _may_be_delta(sink: SinkDeclaration) -> bool:
+    return sink.is_delta or sink.kind == "foreach-batch"
+
+
 def read_sinks_by_session(spark: SparkSession, sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
     """What the session can tell of each Delta sink, by target."""
-    return {sink.target: _sink(spark, sink) for sink in sinks if sink.kind.startswith(("delta", "foreach-batch"))}
+    return {sink.target: _sink(spark, sink) for sink in sinks if _may_be_delta(sink)}
 
 
 def read_named_sinks(sinks: Iterable[SinkDeclaration], session: SparkSession | None = None) -> dict[str, SinkEvidence]:
     """What the session, or the one at hand where there is one, can tell of Delta tables that are known by name alone.
     One that does not answer, or knows no table of that name, is no sign that there is none: it may have another catalog
     than the query, or less rights."""
-    named = [sink for sink in sinks if sink.kind.startswith(("delta", "foreach-batch")) and not sink.path]
+    named = [sink for sink in sinks if _may_be_delta(sink) and not sink.path]
     if not named:
         return {}
     try:
@@ -140,8 +144,8 @@ def _schema_at(spark: SparkSession, table: str, version: int) -> str:
 
 
 def _ask(spark: SparkSession, table: str) -> tuple[HistoryEvidence, dict[str, Any]]:
-    """Raises CannotTell where the rows are fewer than the table has commits: a history that ends early would show a
-    table that is not as far."""
+    """The rows of the query. Raises CannotTell when they are fewer than the table has commits: a history that ends
+    early would show an older table."""
     history = history_evidence(spark.sql(f"DESCRIBE HISTORY {table}").collect())
     detail = spark.sql(f"DESCRIBE DETAIL {table}").collect()
     newest = history_evidence(spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").collect())
@@ -159,7 +163,7 @@ def _ask(spark: SparkSession, table: str) -> tuple[HistoryEvidence, dict[str, An
 
 
 def _reaches(history: HistoryEvidence, newest: HistoryEvidence) -> bool:
-    """Every version from the first row on, up to the newest one. A table without a commit there is none."""
+    """Whether the rows have every version from the first one up to the newest. There is no table without a commit."""
     versions = [commit.version for commit in history.commits]
     if not versions or not newest.commits:
         return False

@@ -34,10 +34,14 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 @dataclass(frozen=True)
 class SinkEvidence:
-    """transactions: application id -> last batch. complete: an id that is absent never wrote, or is forgotten.
-    sees_newest: no commit is younger than what is known here. batches: what a sink knows by number alone. asked: it was
-    asked at all; False where nothing keeps a record that could be read. unreached: writers whose last commit is older
-    than what was read of the history, so that what came behind it is not known."""
+    """transactions: application id -> last batch.
+    complete: an id that is absent never wrote, or is forgotten.
+    sees_newest: no commit is younger than what is known here.
+    batches: what a sink knows by number alone.
+    asked: it was asked at all; False where nothing keeps a record that could be read.
+    unreached: writers whose last commit is older than what was read of the history, so that what came behind it is not
+        known.
+    unknown_features: of the table, that a reader has to know."""
 
     source: str
     exists: bool = True
@@ -54,6 +58,7 @@ class SinkEvidence:
     batches: FileBatches | None = None
     asked: bool = True
     unreached: frozenset[str] = frozenset()
+    unknown_features: tuple[str, ...] = ()
     topic: TopicRecords | None = None
 
     @property
@@ -84,7 +89,9 @@ class SinkEvidence:
         A commit's mark names its query. A query id that no mark names any more may have been this query's.
         """
         suffix = f":{step}" if step else ""
-        named = {mark.app_id: mark.query for commit in self.commits if (mark := commit.mark) and mark.step == step}
+        marks = [commit.mark for commit in self.commits if commit.mark and commit.mark.step == step]
+        # What `surestart.once` has written names no query: it may have been this one.
+        named = {mark.app_id: mark.query for mark in marks if mark.query}
         ours = {app_id for app_id, name in named.items() if name == query}
         found = {}
         for app_id, transaction in self.transactions.items():
@@ -109,18 +116,20 @@ class SinkEvidence:
 
 
 def evidence_from_log(log: DeltaLog, commits: Iterable[Commit] = (), has_rows: bool | None = None) -> SinkEvidence:
-    """From a table's own log. A catalog-managed table's newest commits may stand in the catalog alone."""
+    """From a table's own log. A catalog-managed table's newest commits may stand in the catalog alone; what a feature
+    that nobody here knows has changed may stand anywhere."""
     return SinkEvidence(
         source=LOG,
         transactions=log.transactions,
-        complete=not log.catalog_managed,
-        sees_newest=not log.catalog_managed,
+        complete=not log.catalog_managed and not log.unknown_features,
+        sees_newest=not log.catalog_managed and not log.unknown_features,
         commits=without_undone(tuple(commits) or log.commits),
         has_rows=has_rows,
         retention=log.transaction_retention,
         retention_text=log.properties.get("delta.setTransactionRetentionDuration", ""),
         table_id=log.table_id,
         latest_version=log.latest_version,
+        unknown_features=log.unknown_features,
     )
 
 
@@ -216,9 +225,10 @@ def is_query_id(text: str) -> bool:
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """since: the time that was asked about, in ms since 1970. new: partition -> (first offset since then, end), of
-    those that have any. newest: when the newest record of all came; None: there is none. one_clock: broker, writers and
-    whoever wrote the checkpoint are this machine."""
+    """since: the time that was asked about, in ms since 1970.
+    new: partition -> (first offset since then, end), of those that have any.
+    newest: when the newest record of all came; None: there is none.
+    one_clock: broker, writers and whoever wrote the checkpoint are this machine."""
 
     since: int
     new: Mapping[int, tuple[int, int]] = field(default_factory=dict)
@@ -240,8 +250,9 @@ class TopicRecords:
 
 @dataclass(frozen=True)
 class FileBatches:
-    """last: the highest batch, None while there is none. missing: batches behind the newest compact file, or from 0,
-    that have no file. fault: why a file that is still read is not what Spark writes."""
+    """last: the highest batch, None while there is none.
+    missing: batches behind the newest compact file, or from 0, that have no file.
+    fault: why a file that is still read is not what Spark writes."""
 
     last: int | None = None
     compacts: tuple[int, ...] = ()

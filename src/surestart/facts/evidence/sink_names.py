@@ -21,10 +21,11 @@ from dataclasses import replace
 from surestart.declaration import SinkDeclaration
 from surestart.errors import UsageError
 from surestart.facts.evidence.file_sink import FILE_SINKS
+from surestart.typed import Verbatim, surestart, typed
 
 NO_SINK = "none"
 DELTA_KINDS = ("delta", "delta-append", "delta-merge", "delta-builtin", "foreach-batch")
-# Nothing is kept of what they are sent, or nothing after the driver has gone: there is nothing to lose or to double.
+# They keep no rows, or none after the driver has gone: nothing can be lost or doubled there.
 HARMLESS = ("console", "memory", "noop")
 # Written without a record of batches that this program could read.
 UNRECORDED = ("kafka", "jdbc", "foreach", *HARMLESS, "hudi", "other")
@@ -47,16 +48,21 @@ _SCHEMES = (
 _IN_SQL = re.compile(rf"(?i)(delta|iceberg|{'|'.join(FILE_SINKS)})\.`([^`]+)`")
 _BROKERS = re.compile(r"[A-Za-z0-9.\-\[\]:]+:[0-9]{1,5}(,[A-Za-z0-9.\-\[\]:]+:[0-9]{1,5})*")
 _DATABASES = ("postgres", "postgresql", "jdbc", "postgresql+psycopg")
-_NEXT = "surestart inspect PATH --sink PATH_OF_THE_TABLE"
+_NEXT = surestart("inspect", "PATH", "--sink", "PATH_OF_THE_TABLE")
 
 
 def read_sink_name(name: str) -> SinkDeclaration:
-    """The sink of that name; never a URL with a password. What nobody says of it is unknown, and not "none"."""
+    """The sink of that name; never a URL with a password. What the name does not say is unknown, and not "none"."""
     if "@" in name and "//" in name.partition("@")[0] and name.partition(":")[0] in _DATABASES:
         raise UsageError(
             "a database URL was given as a sink",
             meaning="Arguments are seen by every user of the machine and kept in the shell's history.",
-            next="export SURESTART_POSTGRES_URL=…, then: surestart inspect PATH --sink postgres:SCHEMA.TABLE",
+            next=replace(
+                surestart("inspect", "PATH", "--sink", "postgres:SCHEMA.TABLE"),
+                first=typed(
+                    "export", Verbatim("SURESTART_POSTGRES_URL='postgresql://user:password@host:5432/database'")
+                ),
+            ),
             do_not="write a password into a command.",
             code="DatabaseUrlInArgument",
         )

@@ -18,7 +18,7 @@ from surestart.errors import CannotTell
 from surestart.facts.checkpoint.file_list import read_entries
 from surestart.facts.checkpoint.log_folder import is_batch_name
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition
-from surestart.facts.checkpoint.snapshot import Source
+from surestart.facts.checkpoint.snapshot import CheckpointSource
 from surestart.facts.delta import Commit, read_delta_log, read_history
 from surestart.facts.delta.listing import NoDeltaLog, read_listing
 from surestart.facts.storage.open_storage import open_storage
@@ -63,10 +63,10 @@ class FileSourceEvidence:
 
 
 @dataclass(frozen=True)
-class Span:
+class NextRead:
     """From where the next batch reads: the start of the batch in flight, else the end of the last one."""
 
-    source: Source
+    source: CheckpointSource
     replayed: bool
 
     @property
@@ -107,7 +107,7 @@ def read_delta_source(
         if first is not None and same and first <= log.latest_version:
             pending = _read_unread(path, first, storage)
             changed = any(commit.schema_text is not None for commit in pending)
-            # That version can be rebuilt: an answer that fails is not a schema that is not known any more.
+            # This version can be rebuilt. So a failure is an answer that did not come, and not a schema that is gone.
             rebuilt = changed and first > log.earliest_version
             before = read_delta_log(path, storage, version=first - 1).schema_text if rebuilt else ""
         return DeltaSourceEvidence(
@@ -148,7 +148,7 @@ def first_version(position: DeltaPosition | None) -> int:
     return 0 if position is None else position.version
 
 
-def read_file_source(folder: str, span: Span, checkpoint: Storage) -> FileSourceEvidence:
+def read_file_source(folder: str, span: NextRead, checkpoint: Storage) -> FileSourceEvidence:
     """Whether the landing folder is the one that was listed, and whether the batch in flight finds its files."""
     if "://" in folder and not folder.startswith("file:"):
         return FileSourceEvidence(problem="the landing folder is on a store that was not looked at")

@@ -5,7 +5,6 @@ Each call ends within its time limit, raises CannotTell with the client's own re
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -13,7 +12,8 @@ from typing import Any, TypeVar
 
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace, client_settings, refused_settings
-from surestart.typed import typed, word
+from surestart.typed import surestart
+from surestart.words.extras import install_extra
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ class KafkaAdmin:
         return CannotTell(
             f"{self._bootstrap} was asked {question} and did not answer within {self._timeout:.0f} s: {reason}{last}",
             meaning="Whether the topic is still the same one, and whether unread records were deleted, is not known.",
-            next="surestart doctor raw-ingest  # once the cluster answers",
+            next=surestart("doctor", "raw-ingest", note="once the cluster answers"),
             do_not="take the checkpoint for safe because nothing was found wrong.",
             code="KafkaOutOfReach",
         )
@@ -161,7 +161,9 @@ def _cannot_log_in(bootstrap: str, security: SecretPlace) -> CannotTell:
         f"{bootstrap} was asked nothing: only Spark can log in with {security.describe()}",
         meaning="Whether the topic is still the same one, and whether unread records were deleted, is not known. Spark "
         "itself stops where an offset that it needs is gone, and does not notice a topic that was made anew.",
-        next="surestart run raw-ingest --accept KAFKA_OUT_OF_REACH  # once somebody has looked at the topic",
+        next=surestart(
+            "run", "raw-ingest", "--accept", "KAFKA_OUT_OF_REACH", note="once somebody has looked at the topic"
+        ),
         do_not="take the topic for the same one because nothing was found wrong.",
         code="KafkaOutOfReach",
     )
@@ -177,7 +179,7 @@ def import_client() -> Any:
             f"confluent-kafka is not installed in this environment ({error})",
             meaning="A topic's identity and offsets are read with it. Spark reads records without it; but whether a "
             "stage may start cannot be told, so the start gate lets none pass unless somebody accepts that.",
-            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[kafka]"),
+            next=install_extra("kafka"),
             code="KafkaClientNotInstalled",
         ) from error
     return confluent_kafka

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from surestart.errors import CannotTell
 from surestart.facts.kafka.admin import KafkaAdmin
 from surestart.facts.kafka.security import SecretPlace
+from surestart.typed import surestart
 
 # What a broker that knows no topic ids gives every topic (Uuid.ZERO_UUID of Kafka's clients, as they print it).
 _NO_ID = "A" * 22
@@ -141,12 +142,12 @@ def read_kafka_evidence(
 
 
 def _untold(bootstrap: str, topic: str, partitions: Sequence[int], settings: Sequence[str]) -> CannotTell:
-    """What an answer leaves out would count as not lost, and as kept for ever."""
+    """What the answer left out. Taken as it is, it would count as "not lost" and "kept for ever"."""
     what = [f"the offsets of partition {number}" for number in partitions[:5]] + list(settings)
     return CannotTell(
         f"{bootstrap} answered for topic {topic!r} without {', '.join(what)}",
         meaning="Whether unread records were deleted, or will be soon, is not known.",
-        next="surestart doctor raw-ingest  # once the cluster answers",
+        next=surestart("doctor", "raw-ingest", note="once the cluster answers"),
         do_not="take the checkpoint for safe because nothing was found wrong.",
         code="KafkaAnswerIncomplete",
     )

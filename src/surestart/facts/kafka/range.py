@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from surestart.facts.checkpoint.positions import KafkaPosition, Position
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def read_next_range(checkpoint: Checkpoint, topic: str) -> NextRange:
     return NextRange(start, end)
 
 
-def _first(checkpoint: Checkpoint, source: Source) -> Position | None:
+def _first(checkpoint: Checkpoint, source: CheckpointSource) -> Position | None:
     if checkpoint.latest_planned is None or checkpoint.in_flight == 0:
         return source.folder.initial if source.folder is not None else None
     return source.end if checkpoint.in_flight is None else source.start

@@ -32,7 +32,7 @@ from urllib.parse import quote
 
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.spark.session import runs_on_databricks
-from surestart.typed import typed
+from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -175,8 +175,16 @@ def hide_plans(spark: SparkSession) -> None:
         raise Refused(
             f"{_PLAN_LENGTH} cannot be set to 0 in this session ({held}), and the Kafka source has credentials",
             meaning="Spark would print the password with the plan, into logs and tracebacks. Nothing was read.",
-            next="surestart run raw-ingest --set secret_scope= --set service_credential=kafka-prod  # the name of a "
-            "Unity Catalog service credential, which has no password; or run it as before on a job cluster",
+            next=surestart(
+                "run",
+                "raw-ingest",
+                "--set",
+                "secret_scope=",
+                "--set",
+                "service_credential=kafka-prod",
+                note="the name of a Unity Catalog service credential, which has no password; "
+                "or run it as before on a job cluster",
+            ),
             do_not="take the password out of its place and put it elsewhere: the plan shows it wherever it came from.",
             code="KafkaPlansNotHidden",
         )
@@ -231,7 +239,9 @@ def _read_scope(scope: str, keys: tuple[str, ...], dbutils: Any) -> dict[str, st
         raise CannotTell(
             f"secret scope {scope!r} can be read on Databricks only, and this is not a Databricks cluster",
             meaning="The credentials are not at hand, so nothing was connected.",
-            next="surestart run raw-ingest --set secret_scope=  # with SURESTART_KAFKA_* variables instead",
+            next=surestart(
+                "run", "raw-ingest", "--set", "secret_scope=", note="with SURESTART_KAFKA_* variables instead"
+            ),
             code="SecretsOutOfReach",
         )
     if dbutils is None:
@@ -253,7 +263,7 @@ def _unusable(what: str) -> UsageError:
     return UsageError(
         f"Kafka security settings do not fit together: {what}",
         meaning="The cluster would refuse the connection, or the connection would not be what was meant.",
-        next="surestart run raw-ingest  # after setting the keys listed in docs/kafka.md",
+        next=surestart("run", "raw-ingest", note="after setting the keys listed in docs/kafka.md"),
         do_not="put a secret on the command line or into databricks.yml: both are kept where others can read them.",
         code="KafkaSecurity",
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError, UsageError
-from surestart.facts.postgres.errors import explained
+from surestart.facts.postgres.errors import error_in_four_parts
 from surestart.facts.postgres.url import Secret
-from surestart.typed import typed, word
+from surestart.words.extras import install_extra
 
 if TYPE_CHECKING:
     import psycopg
@@ -58,7 +57,7 @@ def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> ps
             raise
         return connection
     except pg.Error as error:
-        failure = explained(error, url, where)
+        failure = error_in_four_parts(error, url, where)
     raise failure
 
 
@@ -73,7 +72,7 @@ def driver() -> Any:
         raise UsageError(
             "the module psycopg is not installed in this Python",
             meaning="It is what talks to PostgreSQL, on the driver and on every executor.",
-            next=typed(word(sys.executable), "-m", "pip", "install", "surestart[postgres]"),
+            next=install_extra("postgres"),
             code="PsycopgNotInstalled",
         )
     return psycopg

@@ -41,7 +41,7 @@ ROLLED_BACK = "Nothing of the batch is in the target; the next start replays it.
 UNCHANGED = "Nothing was changed there."
 
 
-def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BACK) -> SurestartError:
+def error_in_four_parts(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BACK) -> SurestartError:
     """The error to raise in its place. Raise it outside the `except` block: libpq may quote a URL, and a chained
     exception would carry that text into the log."""
     state = error.sqlstate or _state_told(error)
@@ -66,8 +66,9 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return UsageError(
             f"{doing}: {said}",
             meaning=f"The user may not do this. {so}",
-            next=url.place.psql("\\du")
-            + "  # grant the rights listed in docs/postgres.md, then the same command again",
+            next=url.place.psql(
+                "\\du", note="grant the rights listed in docs/postgres.md, then the same command again"
+            ),
             do_not="run the pipeline as a superuser.",
             code="PostgresPermissionDenied",
         )
@@ -91,7 +92,7 @@ def explained(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BA
         return StoppedHalfway(
             f"{doing}: {said}",
             meaning=f"The server was busy, full, locked or out of time. {so}",
-            next=f"{where}  # once it answers, run the same command again",
+            next=where.noting("once it answers, run the same command again"),
             code="PostgresBusy",
         )
     if not state or state[:2] in ("08", "57"):
@@ -116,7 +117,7 @@ def as_values(error: SurestartError) -> dict[str, str]:
         "kind": type(error).__name__,
         "what": error.what,
         "meaning": error.meaning,
-        "next": error.next,
+        "next": str(error.next),
         "do_not": error.do_not,
         "code": error.code,
     }

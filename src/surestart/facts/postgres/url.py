@@ -14,19 +14,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
 from surestart.errors import UsageError
-from surestart.typed import in_the_code, typed, word
+from surestart.typed import NextCommand, Verbatim, in_the_code, surestart, typed, word
 
 DEFAULT_VARIABLE = "SURESTART_POSTGRES_URL"
+_OF_THE_DEFAULT = surestart("run", "merge-gold", "--set", f"postgres_url=env:{DEFAULT_VARIABLE}")
 
 
 @dataclass(frozen=True, repr=False)
 class Secret:
     """A URL with its password. str() and repr() do not show it; `reveal` does, for the one call that connects.
+
     label: the place it was read from, which errors name."""
 
     _text: str
@@ -95,21 +97,21 @@ class DatabaseUrl:
     def label(self) -> str:
         return f"${self.variable}" if self.variable else f"secret {self.scope}/{self.key}"
 
-    def psql(self, command: str) -> str:
-        """A command line that asks this database, with the name of the URL in it and not the URL."""
+    def psql(self, command: str, note: str = "") -> NextCommand:
+        """A command line that asks this database. It has the name of the URL in it, not the URL."""
         value = f"${self.variable}"
         if not self.variable:
             # The CLI prints a secret's bytes in base64.
             get = f"databricks secrets get-secret {word(self.scope)} {word(self.key)}"
             value = f"$({get} | jq -r .value | base64 -d)"
-        return f'psql "{value}" -c {word(command)}'
+        return typed("psql", Verbatim(f'"{value}"'), "-c", command, note=note)
 
     @property
-    def put(self) -> str:
+    def put(self) -> NextCommand:
         """A command line that gives the place another URL."""
         if not self.variable:
-            return f"databricks secrets put-secret {word(self.scope)} {word(self.key)}  # asks for the URL"
-        return f"export {self.variable}='postgresql://user:password@host:5432/database'"
+            return typed("databricks", "secrets", "put-secret", self.scope, self.key, note="asks for the URL")
+        return typed("export", Verbatim(f"{self.variable}='postgresql://user:password@host:5432/database'"))
 
     @classmethod
     def from_label(cls, label: str) -> DatabaseUrl:
@@ -128,8 +130,7 @@ class DatabaseUrl:
                 "the setting postgres_url holds a URL, and not the name of the place where the URL is kept",
                 meaning="Settings stand in process lists, shell histories, job definitions and in the commands that "
                 "the doctor prints. Nothing was started. A password that was given here is to be changed.",
-                next=f"export {DEFAULT_VARIABLE}='postgresql://user:password@host:5432/database' && "
-                f"surestart run merge-gold --set postgres_url=env:{DEFAULT_VARIABLE}",
+                next=replace(_OF_THE_DEFAULT, first=cls(variable=DEFAULT_VARIABLE).put),
                 do_not="put a password on a command line, into databricks.yml or into a job parameter.",
                 code="DatabaseUrlInCode",
             )
@@ -142,7 +143,7 @@ class DatabaseUrl:
         raise UsageError(
             f"the setting postgres_url={text!r} is neither env:NAME nor secret:scope/key",
             meaning="It is unclear where the database's URL and password would come from. Nothing was started.",
-            next=f"surestart run merge-gold --set postgres_url=env:{DEFAULT_VARIABLE}",
+            next=_OF_THE_DEFAULT,
             code="DatabaseUrlUnnamed",
         )
 
@@ -169,7 +170,9 @@ class DatabaseUrl:
             raise UsageError(
                 f"{self.label} holds more than one '@', or one after a '/'",
                 meaning="Percent-encode '@', '/' and '?' in a password; unencoded, its end becomes the host.",
-                next="python -c 'import getpass, urllib.parse as u; print(u.quote(getpass.getpass(), safe=\"\"))'",
+                next=typed(
+                    "python", "-c", 'import getpass, urllib.parse as u; print(u.quote(getpass.getpass(), safe=""))'
+                ),
                 code="DatabaseUrlMalformed",
             )
         return Secret(text.strip(), self.label)

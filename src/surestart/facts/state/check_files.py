@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.log_file import FormatError, crc_disagrees
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
-from surestart.facts.checkpoint.state_folder import _STATE_FILE, StateOperator
+from surestart.facts.checkpoint.state_folder import STATE_FILE, StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
 from surestart.facts.checkpoint.torn import UnknownForm
@@ -26,7 +26,8 @@ CRC_BYTES = 64 << 20
 
 @dataclass
 class CheckedStores:
-    """stores: as `summarise` says them, without the versions that a damaged file takes away. damaged: path and why;
+    """stores: as `summarise` says them, without the versions that a damaged file takes away.
+    damaged: path and why.
     unknown: files of a form that is not read here."""
 
     stores: tuple[StoreSummary, ...] = ()
@@ -43,7 +44,7 @@ def check_files(storage: Storage, operator: StateOperator) -> CheckedStores:
         broken, lost = dict(versions.broken), set()
         for name, why in _damaged(storage, folder, checked):
             checked.damaged.append((f"{folder}/{name}", why))
-            match = _STATE_FILE.fullmatch(name)
+            match = STATE_FILE.fullmatch(name)
             if match and match[3] in ("snapshot", "zip"):
                 broken[int(match[1])] = why
             elif match:
@@ -62,7 +63,7 @@ def _damaged(storage: Storage, folder: str, checked: CheckedStores) -> Iterator[
             inner = storage.list_folder(f"{folder}/{entry.name}")
             below |= {f"{entry.name}/{one.name}": one.size or 0 for one in inner if one.kind == FILE}
     for name in sorted(sizes):
-        if not _STATE_FILE.fullmatch(name):
+        if not STATE_FILE.fullmatch(name):
             continue
         checked.files += 1
         try:

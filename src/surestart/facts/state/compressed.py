@@ -7,25 +7,26 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from surestart.facts.checkpoint.torn import Torn, UnknownForm
-from surestart.facts.state.lz4_blocks import MAGIC, read_blocks
+from surestart.facts.state import lz4_blocks, lzf_blocks, snappy_blocks
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
-# Read here by nothing: name of the codec by its first bytes.
-_OTHERS = {b"\x82SNAPPY\x00": "snappy", b"ZV": "lzf"}
+_READERS = {
+    lz4_blocks.MAGIC: lz4_blocks.read_blocks,
+    snappy_blocks.MAGIC: snappy_blocks.read_snappy,
+    lzf_blocks.MAGIC: lzf_blocks.read_lzf,
+}
 _PIECE = 1 << 18
 
 
 def unpacked(file: BinaryIO) -> Iterator[bytes]:
-    """Torn, or UnknownForm for a codec that is not read here."""
+    """The unpacked pieces. Raises Torn, or UnknownForm when the library that unpacks them is not installed."""
     begin = _Rewound(file)
     head = begin.peek(8)
-    if head == MAGIC:
-        return read_blocks(cast("BinaryIO", begin))
     if head.startswith(_ZSTD):
         return _zstd(begin)
-    for mark, name in _OTHERS.items():
+    for mark, read in _READERS.items():
         if head.startswith(mark):
-            raise UnknownForm(f"it is packed with {name}")
+            return read(cast("BinaryIO", begin))
     if not head:
         raise Torn("it has 0 bytes")
     raise Torn(f"it begins with {head.hex(' ')}, which is none of Spark's codecs")

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from surestart.facts.checkpoint.store_versions import StoreVersions
-from surestart.facts.checkpoint.torn import Lacking, UnknownForm, naming
+from surestart.facts.checkpoint.torn import NotInState, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
 from surestart.facts.state.open_file import open_state_file
-from surestart.facts.state.records import Record, read_records
+from surestart.facts.state.records import StateRecord, read_records
 from surestart.facts.storage.storage import Storage
 
 # Keys and values held in memory, of all that is read: of a whole store, and where a few rows are wanted.
@@ -27,8 +27,8 @@ _ADDED = 200
 
 
 @dataclass
-class Look:
-    """What a look at rows has met.
+class RowReading:
+    """What reading rows was asked for, and what it has met.
 
     few: no more than this are wanted; None: all.
     between: what stands between the values of a list in RocksDB.
@@ -41,7 +41,7 @@ class Look:
     held: int = 0
 
     def hold(self, size: int) -> bool:
-        """False once more is held than may be."""
+        """False once more is in memory than is allowed."""
         self.held += size + _ADDED
         return self.held <= (HELD if self.few is None else HELD_FOR_A_FEW)
 
@@ -56,12 +56,12 @@ def chain(versions: StoreVersions, version: int) -> tuple[int, list[int]]:
     steps = list(range(base + 1, version + 1))
     if lost := [number for number in steps if number not in versions.steps]:
         kept = sorted(versions.full | versions.steps)
-        raise Lacking(f"version {lost[0]}, which version {version} is made of", tuple(map(str, kept)))
+        raise NotInState(f"version {lost[0]}, which version {version} is made of", tuple(map(str, kept)))
     return base, steps
 
 
 def read_hdfs_rows(
-    storage: Storage, folder: str, versions: StoreVersions, version: int, look: Look
+    storage: Storage, folder: str, versions: StoreVersions, version: int, look: RowReading
 ) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of each row, in no order. Torn names the file."""
     base, steps = chain(versions, version)
@@ -74,8 +74,8 @@ def read_hdfs_rows(
                 yield record.key, record.value
 
 
-def _of_delta(storage: Storage, path: str, seen: set[bytes], look: Look) -> Iterator[tuple[bytes, bytes]]:
-    """What the delta leaves: of a key that it has several times, the last."""
+def _of_delta(storage: Storage, path: str, seen: set[bytes], look: RowReading) -> Iterator[tuple[bytes, bytes]]:
+    """What holds after the delta: for a key that it has several times, the last one."""
     found: dict[bytes, bytes | None] = {}
     for record in _records(storage, path, look):
         if record.key in seen:
@@ -94,14 +94,14 @@ def _written(found: dict[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
     return ((key, value) for key, value in found.items() if value is not None)
 
 
-def _records(storage: Storage, path: str, look: Look) -> Iterator[Record]:
+def _records(storage: Storage, path: str, look: RowReading) -> Iterator[StateRecord]:
     with naming(path), open_state_file(storage, path) as file:
         for record in read_records(unpacked(file)):
             yield _without_checksum(record) if look.row_checksums else record
 
 
-def _without_checksum(record: Record) -> Record:
+def _without_checksum(record: StateRecord) -> StateRecord:
     """Four bytes in front of the value; of a key that is removed, in front of the key (Spark 4.1 and newer)."""
     if record.value is None:
-        return Record(record.kind, record.key[4:], None)
-    return Record(record.kind, record.key, record.value[4:])
+        return StateRecord(record.kind, record.key[4:], None)
+    return StateRecord(record.kind, record.key, record.value[4:])

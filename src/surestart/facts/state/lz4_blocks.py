@@ -29,9 +29,9 @@ _ALL = 0xFFFFFFFF
 def read_blocks(file: BinaryIO) -> Iterator[bytes]:
     """The unpacked blocks, each held against its checksum. Torn says at which byte of the file."""
     at = 0
-    unpack = fast_unpack() or unpack_block
+    unpack = pyarrow_lz4() or unpack_block
     while True:
-        head = _exactly(file, len(MAGIC) + _HEAD.size)
+        head = read_exactly(file, len(MAGIC) + _HEAD.size)
         if not head and at:
             # The stream may end without its last, empty block only where a file was cut between two blocks.
             raise Torn(f"it ends at byte {at:,} without the mark of its end")
@@ -43,7 +43,7 @@ def read_blocks(file: BinaryIO) -> Iterator[bytes]:
             raise Torn(f"the LZ4 block at byte {at:,} has the method {method:#x} and {packed:,} bytes for {unpacked:,}")
         if unpacked == 0:
             return
-        data = _exactly(file, packed)
+        data = read_exactly(file, packed)
         if len(data) < packed:
             raise Torn(f"it ends within the LZ4 block at byte {at:,}")
         if method == _STORED:
@@ -59,7 +59,7 @@ def read_blocks(file: BinaryIO) -> Iterator[bytes]:
         yield found
 
 
-def _exactly(file: BinaryIO, size: int) -> bytes:
+def read_exactly(file: BinaryIO, size: int) -> bytes:
     parts, left = [], size
     while left > 0 and (part := file.read(left)):
         parts.append(part)
@@ -68,8 +68,8 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 
 
 @cache
-def fast_unpack() -> Callable[[bytes, int], bytes] | None:
-    """That of `lz4` or pyarrow, a hundred times as fast, where one is installed."""
+def pyarrow_lz4() -> Callable[[bytes, int], bytes] | None:
+    """The function of `lz4` or pyarrow, where one is installed: a hundred times as fast as ours."""
     try:
         import lz4.block
 

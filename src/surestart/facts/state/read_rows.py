@@ -16,8 +16,8 @@ from surestart.facts.checkpoint.state_schema import StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
 from surestart.facts.checkpoint.state_versions import expected_partitions
 from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
-from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm
-from surestart.facts.state.hdfs_rows import Look, read_hdfs_rows
+from surestart.facts.checkpoint.torn import NotInState, Torn, TornFile, UnknownForm
+from surestart.facts.state.hdfs_rows import RowReading, read_hdfs_rows
 from surestart.facts.state.rocksdb_form import key_decoder, value_decoder, without_checksums
 from surestart.facts.state.rocksdb_rows import open_rocksdb
 from surestart.facts.state.unsafe_row import RowDecoder
@@ -60,13 +60,13 @@ class StoreLook:
 
 
 def choose_version(checkpoint: Checkpoint, batch: int | None) -> int:
-    """The version that the batch wrote, else the newest that is committed; Lacking where none was."""
+    """The version that the batch wrote, else the newest that is committed. Raises NotInState where there is none."""
     if batch is not None and batch < 0:
-        raise Lacking(f"batch {batch}", ("batches from 0 on",))
+        raise NotInState(f"batch {batch}", ("batches from 0 on",))
     if batch is not None:
         return batch + 1
     if checkpoint.latest_committed is None:
-        raise Lacking("a committed batch")
+        raise NotInState("a committed batch")
     return checkpoint.latest_committed + 1
 
 
@@ -74,15 +74,15 @@ def choose_operators(checkpoint: Checkpoint, number: int | None) -> tuple[StateO
     """The operator of that number, else all of them."""
     operators = {operator.id: operator for operator in checkpoint.state.operators}
     if not operators:
-        raise Lacking("any state")
+        raise NotInState("any state")
     if number is not None and number not in operators:
-        raise Lacking(f"operator {number}", tuple(map(str, sorted(operators))))
+        raise NotInState(f"operator {number}", tuple(map(str, sorted(operators))))
     return tuple(operators.values()) if number is None else (operators[number],)
 
 
 def stores_of(operator: StateOperator) -> tuple[str, ...]:
-    """Those that are there, and those that the operator names: one that is gone would look like one without rows. The
-    newest joins name four, and keep them in one."""
+    """The stores that are there, and those that the operator names: a store that is gone would look like one without
+    rows. The newest joins name four stores and keep them in one."""
     found = {store for _, store in operator.stores}
     return tuple(sorted(found if DEFAULT_STORE in found else found | {*operator.store_names}))
 
@@ -95,54 +95,56 @@ def choose_stores(
     partition: int | None,
     version: int,
 ) -> tuple[StoreLook, ...]:
-    """The store of that name, else all of them; each variable of transformWithState by itself. Lacking names what is
+    """The store of that name, else all of them; each variable of transformWithState by itself. NotInState names what is
     not there, and what there is."""
     stores = stores_of(operator)
     if store is not None and store not in stores:
-        raise Lacking(f"store {store} in operator {operator.id}", stores)
+        raise NotInState(f"store {store} in operator {operator.id}", stores)
     found = [_looks(checkpoint, operator, name, partition, version) for name in stores if store in (None, name)]
     looks = tuple(look for several in found for look in several)
     if variable is None:
         return looks
     chosen = tuple(look for look in looks if look.schema.family == variable)
     if not chosen:
-        raise Lacking(f"variable {variable} in operator {operator.id}", tuple(look.schema.family for look in looks))
+        raise NotInState(f"variable {variable} in operator {operator.id}", tuple(look.schema.family for look in looks))
     return chosen
 
 
 def _looks(
     checkpoint: Checkpoint, operator: StateOperator, store: str, partition: int | None, version: int
 ) -> list[StoreLook]:
-    """Of the partitions that are there, and behind them the first that is not: all of them would be no end of names,
-    where a file says how many they are."""
+    """One look for each partition that is there, and one for the first that is missing. Not for all that are missing:
+    a damaged file may say that there are millions."""
     there = {number for number, name in operator.stores if name == store}
     count = expected_partitions(checkpoint, operator) or operator.partitions
     missing = next((number for number in range(count) if number not in there), None)
     partitions = (*sorted(there), *(() if missing is None else (missing,)))
     if partition is not None and partition not in there and not 0 <= partition < count:
-        raise Lacking(f"partition {partition} of operator {operator.id}", tuple(map(str, partitions)))
+        raise NotInState(f"partition {partition} of operator {operator.id}", tuple(map(str, partitions)))
     chosen = partitions if partition is None else (partition,)
     return [StoreLook(operator, store, version, chosen, one) for one in operator.schemas.get(store, ()) or (UNREAD,)]
 
 
-def read_rows(storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, look: Look) -> Iterator[StateRow]:
+def read_state_rows(
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, look: RowReading
+) -> Iterator[StateRow]:
     """One row after the other, a partition at a time; a file is opened when its first row is asked for.
 
-    Torn, UnknownForm or Lacking where one cannot be read: the rows before it have been given."""
-    look.row_checksums = settings_of(checkpoint).get(CHECKSUMS, "").lower() == "true"
+    Raises Torn, UnknownForm or NotInState where a row cannot be read; the rows before it have been given."""
+    look.row_checksums = pinned_settings(checkpoint).get(CHECKSUMS, "").lower() == "true"
     return one_after_another.from_iterable(
         _of_partition(storage, checkpoint, wanted, partition, look) for partition in wanted.partitions
     )
 
 
-def settings_of(checkpoint: Checkpoint) -> Mapping[str, str]:
-    """Those that are pinned by the newest batch whose offsets can be read: they stay the same from batch to batch."""
+def pinned_settings(checkpoint: Checkpoint) -> Mapping[str, str]:
+    """The settings that the newest batch with readable offsets has pinned: they stay the same from batch to batch."""
     entries = [entry for _, entry in sorted(checkpoint.offsets.items()) if isinstance(entry, OffsetLogEntry)]
     return entries[-1].confs if entries else {}
 
 
 def _of_partition(
-    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, look: Look
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, look: RowReading
 ) -> Iterator[StateRow]:
     operator, store = wanted.operator, wanted.store
     folder = f"state/{operator.id}/{partition}" + ("" if store == DEFAULT_STORE else f"/{store}")
@@ -150,16 +152,16 @@ def _of_partition(
     if (partition, store) not in operator.stores:
         if checkpoint.state.sampled:
             raise UnknownForm(f"{folder}/ was not looked at: {checkpoint.state.sampled}")
-        raise Lacking(f"{folder}/, or no state file is in it")
+        raise NotInState(f"{folder}/, or no state file is in it")
     if wanted.schema is UNREAD:
         raise UnknownForm(f"store {store} of operator {operator.id} has no schema that can be read")
     of_provider = _of_rocksdb if checkpoint.state.provider == ROCKSDB else _of_hdfs
     try:
         for key, value in of_provider(storage, checkpoint, wanted, partition, folder, look):
             yield StateRow(partition, key, value)
+    except TornFile:
+        raise
     except Torn as error:
-        if folder in error.detail:
-            raise
         raise Torn(f"a row of {folder}/ is not of the store's columns: {error}") from error
 
 
@@ -167,11 +169,11 @@ _Pairs = Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]
 
 
 def _of_hdfs(
-    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: Look
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: RowReading
 ) -> _Pairs:
     versions = wanted.operator.stores[partition, wanted.store]
     keys, values = RowDecoder(wanted.schema.key), RowDecoder(wanted.schema.value)
-    settings = settings_of(checkpoint)
+    settings = pinned_settings(checkpoint)
     for key, value in read_hdfs_rows(storage, folder, versions, wanted.version, look):
         if len(value) % 8 and not settings:
             raise UnknownForm(f"{folder}/ has rows with a checksum or without: no offsets say which")
@@ -180,9 +182,9 @@ def _of_hdfs(
 
 
 def _of_rocksdb(
-    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: Look
+    storage: Storage, checkpoint: Checkpoint, wanted: StoreLook, partition: int, folder: str, look: RowReading
 ) -> _Pairs:
-    settings = settings_of(checkpoint)
+    settings = pinned_settings(checkpoint)
     if settings.get(ENCODING, "unsaferow").lower() != "unsaferow":
         raise UnknownForm(f"{folder}/ has rows in the encoding {settings[ENCODING][:40]}")
     look.between = b"" if settings.get(MERGE_VERSION, "1") == "2" else b","
@@ -192,7 +194,7 @@ def _of_rocksdb(
     with opened.stack:
         if family not in opened.families and family != DEFAULT_STORE:
             if opened.of_unknown_families():
-                raise Lacking(f"a snapshot in {folder}/ that names the column family {family}")
+                raise NotInState(f"a snapshot in {folder}/ that names the column family {family}")
             return
         front = opened.families.get(family, b"")
         for key, value in opened.rows(front):

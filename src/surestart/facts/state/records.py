@@ -22,7 +22,7 @@ PUT, DELETE, MERGE, DELETE_RANGE = 0x01, 0x10, 0x11, 0x20
 _END = 0x00
 
 
-class Record(NamedTuple):
+class StateRecord(NamedTuple):
     """value None: the key is removed.
     kind: one of those above."""
 
@@ -72,12 +72,12 @@ class _Stream:
         return self.take(size).decode("utf-8", "replace")
 
 
-def read_records(pieces: Iterator[bytes]) -> Iterator[Record]:
+def read_records(pieces: Iterator[bytes]) -> Iterator[StateRecord]:
     """Those of a .delta or a .snapshot. Torn when it ends before its mark of the end."""
     return _plain(_Stream(pieces))
 
 
-def read_changelog(pieces: Iterator[bytes]) -> Iterator[Record]:
+def read_changelog(pieces: Iterator[bytes]) -> Iterator[StateRecord]:
     """Those of RocksDB's .changelog of any version."""
     stream = _Stream(pieces)
     # A file of version 1 begins with the length of a key: no key has 160 or more times 65,536 bytes.
@@ -105,17 +105,17 @@ def read_lineage(pieces: Iterator[bytes]) -> dict[int, str]:
         raise Torn(f"it does not name the versions before its own ({str(error)[:60]})") from error
 
 
-def _plain(stream: _Stream) -> Iterator[Record]:
+def _plain(stream: _Stream) -> Iterator[StateRecord]:
     while (size := stream.length("key")) >= 0:
         key = stream.take(size)
         length = stream.length("value")
-        yield Record(DELETE, key, None) if length < 0 else Record(PUT, key, stream.take(length))
+        yield StateRecord(DELETE, key, None) if length < 0 else StateRecord(PUT, key, stream.take(length))
 
 
-def _kinds(stream: _Stream) -> Iterator[Record]:
+def _kinds(stream: _Stream) -> Iterator[StateRecord]:
     while (kind := stream.take(1)[0]) != _END:
         if kind not in (PUT, DELETE, MERGE, DELETE_RANGE):
             raise Torn(f"a record is of the kind {kind:#x}, at byte {stream.at - 1:,} of what it unpacks to")
         key = stream.take(stream.length("key", 0))
         length = stream.length("value", -1 if kind == DELETE else 0)
-        yield Record(kind, key, None if length < 0 else stream.take(length))
+        yield StateRecord(kind, key, None if length < 0 else stream.take(length))

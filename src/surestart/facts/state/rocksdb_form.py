@@ -29,7 +29,7 @@ Key = Callable[[bytes], tuple[Any, ...]]
 
 
 def key_decoder(schema: StoreSchema, prefix: int) -> Key:
-    """prefix: how many columns the operator says to stand in front, where the schema does not say it."""
+    """prefix: how many columns stand in front, as the operator says it, where the schema does not."""
     kind, ahead = schema.layout.kind, schema.layout.prefix
     if not kind:
         kind, ahead = (PREFIX, prefix) if prefix else ("", len(schema.key.fields) - 1)

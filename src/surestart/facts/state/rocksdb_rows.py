@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from surestart.facts.checkpoint.rocksdb_snapshot import SNAPSHOT_LIMIT, RocksDbNotes, lacks, read_notes
-from surestart.facts.checkpoint.torn import Lacking, Torn, UnknownForm, naming
+from surestart.facts.checkpoint.torn import NotInState, Torn, TornFile, UnknownForm, naming
 from surestart.facts.state.compressed import unpacked
-from surestart.facts.state.hdfs_rows import Look, TooLarge
+from surestart.facts.state.hdfs_rows import RowReading, TooLarge
 from surestart.facts.state.open_file import open_state_file
-from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, Record, read_changelog, read_lineage
+from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, StateRecord, read_changelog, read_lineage
 from surestart.facts.storage.storage import FILE, Storage
 
 _OWN = re.compile(r"MANIFEST-\d{1,20}|CURRENT|IDENTITY|\d{1,20}\.log")
@@ -47,7 +47,7 @@ _OPTIONS = """[Version]
 
 
 class NotInstalled(UnknownForm):
-    """A library that reads them is not installed."""
+    """The library that reads RocksDB's files is not installed."""
 
 
 @dataclass
@@ -56,17 +56,18 @@ class RocksDbStore:
     its `stack` is closed."""
 
     database: Any
-    changed: Changes
+    changed: StoreChanges
     families: Mapping[str, bytes]
     stack: ExitStack
 
     def of_unknown_families(self) -> bool:
-        """Whether rows may be of a family that no snapshot names: Spark makes one whenever it makes a family."""
+        """Whether rows may belong to a family that no snapshot names. Spark writes a snapshot whenever it makes a
+        family."""
         known = set(self.families.values())
         return self.database is None or any(key[:2] not in known for key in self.changed.of)
 
     def rows(self, family: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """What was changed since the snapshot first, then the snapshot."""
+        """The rows: first those that were changed since the snapshot, then the others of the snapshot."""
         for key, change in self.changed.of.items():
             if key.startswith(family) and (value := self._after(key, change)) is not None:
                 yield key, value
@@ -74,7 +75,7 @@ class RocksDbStore:
             if key not in self.changed.of and not self.changed.in_range(key):
                 yield key, value
 
-    def _after(self, key: bytes, change: Change) -> bytes | None:
+    def _after(self, key: bytes, change: StoreChange) -> bytes | None:
         if not change.appended:
             return change.value
         before = None if self.database is None else _asked(lambda: self.database.get(key))
@@ -96,7 +97,7 @@ class RocksDbStore:
 
 
 @dataclass(frozen=True)
-class Change:
+class StoreChange:
     """value None: removed.
     appended: to what the snapshot has."""
 
@@ -105,28 +106,30 @@ class Change:
 
 
 @dataclass
-class Changes:
-    """What the changelogs leave, key by key. between: what stands between the values of a list."""
+class StoreChanges:
+    """What the changelogs leave, key by key.
+
+    between: what stands between the values of a list."""
 
     between: bytes = b","
-    of: dict[bytes, Change] = field(default_factory=dict)
+    of: dict[bytes, StoreChange] = field(default_factory=dict)
     ranges: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     def in_range(self, key: bytes) -> bool:
         return any(begin <= key < end for begin, end in self.ranges)
 
-    def put(self, record: Record) -> None:
+    def put(self, record: StateRecord) -> None:
         key, value = record.key, record.value
         if record.kind == DELETE_RANGE:
             self.ranges.append((key, value or b""))
             for one in [one for one in self.of if key <= one < (value or b"")]:
-                self.of[one] = Change(None)
+                self.of[one] = StoreChange(None)
         elif record.kind == MERGE:
-            before = self.of.get(key, Change(None, appended=not self.in_range(key)))
+            before = self.of.get(key, StoreChange(None, appended=not self.in_range(key)))
             joined = (value or b"") if before.value is None else before.value + self.between + (value or b"")
-            self.of[key] = Change(joined, before.appended)
+            self.of[key] = StoreChange(joined, before.appended)
         else:
-            self.of[key] = Change(None if record.kind == DELETE else value)
+            self.of[key] = StoreChange(None if record.kind == DELETE else value)
 
 
 def _asked(question: Any) -> Any:
@@ -137,13 +140,13 @@ def _asked(question: Any) -> Any:
         raise Torn(f"RocksDB says of its files: {str(error)[:200]}") from error
 
 
-def open_rocksdb(storage: Storage, folder: str, version: int, wanted_id: str, look: Look) -> RocksDbStore:
+def open_rocksdb(storage: Storage, folder: str, version: int, wanted_id: str, look: RowReading) -> RocksDbStore:
     """The store as it was at that version. wanted_id: what the commit calls it, "" in format 1."""
     if not importlib.util.find_spec("rocksdict"):
         raise NotInstalled(f"{folder}/ is of RocksDB, and rocksdict is not installed")
     present = {entry.name: entry.size or 0 for entry in storage.list_folder(folder) if entry.kind == FILE}
     base, steps = _files(storage, folder, present, version, wanted_id)
-    changed = Changes(look.between)
+    changed = StoreChanges(look.between)
     for name in steps:
         _take(storage, f"{folder}/{name}", changed, look)
     with ExitStack() as stack:
@@ -171,27 +174,27 @@ def _files(
             return f"{name}.zip", steps[::-1]
         if f"{name}.changelog" not in present:
             kept = sorted({found.partition(".")[0] for found in present if not found.startswith(".")})
-            raise Lacking(f"{name}.zip or {name}.changelog, which version {version} is made of", tuple(kept[:20]))
+            raise NotInState(f"{name}.zip or {name}.changelog, which version {version} is made of", tuple(kept[:20]))
         steps.append(f"{name}.changelog")
     return "", steps[::-1]
 
 
-def _take(storage: Storage, path: str, changed: Changes, look: Look) -> None:
+def _take(storage: Storage, path: str, changed: StoreChanges, look: RowReading) -> None:
     with naming(path), open_state_file(storage, path) as file:
         for record in read_changelog(unpacked(file)):
             if not look.hold(len(record.key) + len(record.value or b"")):
                 raise TooLarge("it and what is before it hold more changes than fit into memory here")
             bare = look.row_checksums and record.kind == DELETE
-            changed.put(Record(record.kind, record.key[4:], None) if bare else record)
+            changed.put(StateRecord(record.kind, record.key[4:], None) if bare else record)
 
 
 def _open(
-    storage: Storage, folder: str, name: str, size: int, look: Look, stack: ExitStack
+    storage: Storage, folder: str, name: str, size: int, look: RowReading, stack: ExitStack
 ) -> tuple[RocksDbNotes, Any]:
     from rocksdict import AccessType, Rdict
 
     if size > SNAPSHOT_LIMIT:
-        raise Torn(f"{folder}/{name} has {size:,} bytes, and Spark's have some kB")
+        raise TornFile(f"{folder}/{name} has {size:,} bytes, and Spark's have some kB")
     data = storage.read_file(f"{folder}/{name}", size + 1)
     notes = read_notes(storage, data, f"{folder}/{name}")
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="surestart-state-")))
@@ -201,10 +204,10 @@ def _open(
         listed = storage.list_folder(f"{folder}/{inner}")
         present |= {f"{inner}/{entry.name}": entry.size or 0 for entry in listed if entry.kind == FILE}
     if why := lacks(notes.files, present):
-        raise Torn(f"{folder}/{name} names what is not there: {why}")
+        raise TornFile(f"{folder}/{name} names what is not there: {why}")
     for path, local in notes.local_names.items():
         if not _ROWS.fullmatch(local):
-            raise Torn(f"{folder}/{name} names a file {local[:40]!r}")
+            raise TornFile(f"{folder}/{name} names a file {local[:40]!r}")
         _place(storage, f"{folder}/{path}", place / local)
     (place / "OPTIONS-999999").write_text(_OPTIONS % look.between.decode(), encoding="ascii")
     database = _asked(lambda: Rdict(str(place), access_type=AccessType.read_only()))
@@ -221,10 +224,10 @@ def _unpack(data: bytes, place: Path, what: str) -> None:
                     with archive.open(info) as file:
                         unpacked_bytes = file.read(SNAPSHOT_LIMIT + 1)
                     if len(unpacked_bytes) > SNAPSHOT_LIMIT:
-                        raise Torn(f"{local} in {what} unpacks to more than {SNAPSHOT_LIMIT >> 20} MB")
+                        raise TornFile(f"{local} in {what} unpacks to more than {SNAPSHOT_LIMIT >> 20} MB")
                     (place / local).write_bytes(unpacked_bytes)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise Torn(f"{what} is no whole snapshot ({type(error).__name__})") from error
+        raise TornFile(f"{what} is no whole snapshot ({type(error).__name__})") from error
 
 
 def _place(storage: Storage, path: str, local: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows as they are shown: so many, of the keys that are asked for, and where reading them ended."""
+"""Rows as they are shown: no more than were asked for, of the keys that were asked for, and where reading ended."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from surestart.facts.checkpoint.log_file import FormatError
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.facts.checkpoint.torn import Lacking
-from surestart.facts.state.hdfs_rows import Look
-from surestart.facts.state.read_rows import StateRow, StoreLook, read_rows
+from surestart.facts.checkpoint.torn import NotInState
+from surestart.facts.state.hdfs_rows import RowReading
+from surestart.facts.state.read_rows import StateRow, StoreLook, read_state_rows
 from surestart.facts.storage.storage import Storage
 
 
@@ -25,12 +25,12 @@ class ShownRows:
     notes: list[str] = field(default_factory=list)
     shown: int = 0
     more: bool = False
-    failure: FormatError | Lacking | OSError | None = None
+    failure: FormatError | NotInState | OSError | None = None
 
     def __iter__(self) -> Iterator[StateRow]:
-        look = Look(few=self.limit if self.wanted is None else None, notes=self.notes)
+        look = RowReading(few=self.limit if self.wanted is None else None, notes=self.notes)
         try:
-            for row in read_rows(self.storage, self.checkpoint, self.look, look):
+            for row in read_state_rows(self.storage, self.checkpoint, self.look, look):
                 if self.wanted is not None and not self.wanted(row):
                     continue
                 if self.shown == self.limit:
@@ -38,5 +38,5 @@ class ShownRows:
                     return
                 self.shown += 1
                 yield row
-        except (FormatError, Lacking, OSError) as error:
+        except (FormatError, NotInState, OSError) as error:
             self.failure = error

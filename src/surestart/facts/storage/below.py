@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from surestart.facts.storage.storage import Entry, Storage
+from surestart.facts.storage.storage import FolderEntry, Storage
 
 
 @dataclass(frozen=True)
-class Below:
+class FolderStorage:
     storage: Storage
     folder: str
 
@@ -27,7 +27,7 @@ class Below:
     def checks_crc(self) -> bool:
         return self.storage.checks_crc
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         return self.storage.list_folder(self._at(path))
 
     def read_file(self, path: str, limit: int) -> bytes:

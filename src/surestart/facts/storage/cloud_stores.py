@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from importlib.util import find_spec
 from typing import Any, BinaryIO, cast
 
 from surestart.errors import CannotTell
-from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry
-from surestart.typed import surestart, typed, word
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry
+from surestart.typed import surestart
+from surestart.words.extras import install
 from surestart.words.inert import inert
 
 # What opens a scheme: the extra that brings it, and what it installs.
@@ -50,14 +50,14 @@ def _not_opened(scheme: str, url: str, error: Exception) -> CannotTell:
     missing = isinstance(error, ImportError) or bool(package and find_spec(package) is None)
     if missing and package:
         note = f"what the extra surestart[{extra}] brings"
-        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", package, note=note)
+        command = install("fsspec", package, note=note)
     elif scheme in _HADOOP:
         what += ", and no extra of surestart brings Hadoop's own client"
         note = "where libhdfs and HADOOP_HOME are there; else mount it, or copy the folder with hdfs dfs -get"
-        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", "pyarrow", note=note)
+        command = install("fsspec", "pyarrow", note=note)
     elif missing:
         note = f"and the client that is named above: no extra of surestart opens {scheme}://"
-        command = typed(word(sys.executable), "-m", "pip", "install", "fsspec", note=note)
+        command = install("fsspec", note=note)
     elif package:
         # The client is there: its login or its network is not.
         command = surestart("inspect", url, note="once the store can be logged in to from here")
@@ -86,7 +86,7 @@ class FsspecStorage:
     def checks_crc(self) -> bool:
         return False
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         full = self._full(path)
         with _os_errors(path):
             found = self.filesystem.ls(full, detail=True)
@@ -96,7 +96,7 @@ class FsspecStorage:
         for item in found:
             name = item["name"].rstrip("/").rpartition("/")[2]
             if item["name"].rstrip("/") != full and name:
-                yield Entry(name, _kind(item), item.get("size"), _seconds(item))
+                yield FolderEntry(name, _kind(item), item.get("size"), _seconds(item))
 
     def read_file(self, path: str, limit: int) -> bytes:
         with self.open_file(path) as file, _os_errors(path):

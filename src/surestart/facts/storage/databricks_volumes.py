@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from surestart.errors import CannotTell
-from surestart.facts.storage.storage import FILE, FOLDER, Entry
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry
+from surestart.typed import NextCommand, typed
+from surestart.words.extras import install_extra
 
 
 def open_volume(path: str, client: Any = None) -> VolumeStorage:
@@ -19,10 +21,12 @@ def open_volume(path: str, client: Any = None) -> VolumeStorage:
 
             client = WorkspaceClient()
         except ImportError as error:
-            raise _cannot("databricks-sdk is not installed", "pip install 'surestart[databricks]'") from error
+            raise _cannot("databricks-sdk is not installed", install_extra("databricks")) from error
         except ValueError as error:
             # The SDK raises ValueError when it finds no way to log in.
-            raise _cannot(f"no login to Databricks: {str(error)[:200]}", "databricks auth login") from error
+            raise _cannot(
+                f"no login to Databricks: {str(error)[:200]}", typed("databricks", "auth", "login")
+            ) from error
     return VolumeStorage(path.rstrip("/"), client)
 
 
@@ -39,12 +43,12 @@ class VolumeStorage:
     def checks_crc(self) -> bool:
         return False
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         with _os_errors(path):
             for item in self.client.files.list_directory_contents(self._full(path)):
                 modified = item.last_modified / 1000 if item.last_modified is not None else None
                 name = item.name or (item.path or "").rstrip("/").rpartition("/")[2]
-                yield Entry(name, FOLDER if item.is_directory else FILE, item.file_size, modified)
+                yield FolderEntry(name, FOLDER if item.is_directory else FILE, item.file_size, modified)
 
     def read_file(self, path: str, limit: int) -> bytes:
         with self.open_file(path) as file, _os_errors(path):
@@ -58,7 +62,7 @@ class VolumeStorage:
         return f"{self.location}/{path}" if path else self.location
 
 
-def _cannot(what: str, command: str) -> CannotTell:
+def _cannot(what: str, command: NextCommand) -> CannotTell:
     return CannotTell(
         what,
         meaning="A /Volumes path exists on clusters only; from here it is read through the Files API.",

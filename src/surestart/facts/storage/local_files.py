@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Entry
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry
 
 _READ = 1 << 20
 
@@ -32,10 +32,10 @@ class LocalStorage:
         # A Volumes path is served by Databricks' own file system, which keeps no `.crc` files.
         return not self.location.startswith(("/Volumes/", "/dbfs/"))
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         return self.list_matching(path, lambda name: True)
 
-    def list_matching(self, path: str, wanted: Callable[[str], bool]) -> Iterator[Entry]:
+    def list_matching(self, path: str, wanted: Callable[[str], bool]) -> Iterator[FolderEntry]:
         """The names that are wanted; of the others nothing but the name is asked, which is five times as fast."""
         folder = self._resolve_folder(path)
         with os.scandir(folder) as entries:
@@ -72,18 +72,18 @@ class LocalStorage:
             raise OSError(f"{path} is not a regular file")
         return descriptor
 
-    def _entry(self, entry: os.DirEntry[str]) -> Entry:
+    def _entry(self, entry: os.DirEntry[str]) -> FolderEntry:
         link = False
         try:
             if link := entry.is_symlink():
                 self._inside(entry.path)
             status = entry.stat()
         except OSError:
-            return Entry(entry.name, OTHER, link=link)
+            return FolderEntry(entry.name, OTHER, link=link)
         if stat.S_ISDIR(status.st_mode):
-            return Entry(entry.name, FOLDER, None, status.st_mtime, link)
+            return FolderEntry(entry.name, FOLDER, None, status.st_mtime, link)
         kind = FILE if stat.S_ISREG(status.st_mode) else OTHER
-        return Entry(entry.name, kind, status.st_size, status.st_mtime, link)
+        return FolderEntry(entry.name, kind, status.st_size, status.st_mtime, link)
 
     def _resolve_folder(self, folder: str) -> str:
         """Resolving costs more than opening, and a folder's many files share it."""

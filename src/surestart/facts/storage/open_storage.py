@@ -23,7 +23,7 @@ def open_unbounded(location: str) -> Storage:
         raise UsageError(
             "the checkpoint location is empty or holds a NUL character",
             meaning="No storage has such a path.",
-            next="surestart inspect /path/to/checkpoint",
+            next=surestart("inspect", "/path/to/checkpoint"),
         )
     if host := re.match(r"file://([^/]+)", location):
         raise UsageError(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 if TYPE_CHECKING:
-    from surestart.facts.storage.storage import Entry, Storage
+    from surestart.facts.storage.storage import FolderEntry, Storage
 
 BYTES = 1 << 30
 NAMES = 1_000_000
@@ -67,12 +67,12 @@ class BoundedStorage:
     def checks_crc(self) -> bool:
         return self._inner.checks_crc
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         for entry in self._inner.list_folder(path):
             self.budget.take("names", 2, path)
             yield entry
 
-    def list_matching(self, path: str, wanted: Callable[[str], bool]) -> Iterator[Entry]:
+    def list_matching(self, path: str, wanted: Callable[[str], bool]) -> Iterator[FolderEntry]:
         """Only the names that are wanted; the others are not asked for their size, where the storage can do that."""
 
         def counted(name: str) -> bool:

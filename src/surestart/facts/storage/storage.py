@@ -1,10 +1,10 @@
 """Where a checkpoint lies: three calls that only read, one module for each kind of storage.
 
-    /data/ck  file:/data/ck  /Volumes/… on a cluster   storage_local        the operating system
-    /Volumes/…  dbfs:/Volumes/… from a laptop          storage_databricks   databricks-sdk, Files API
-    s3://  abfss://  gs://  …                          storage_fsspec       an fsspec filesystem
+    /data/ck  file:/data/ck  /Volumes/… on a cluster   local_files          the operating system
+    /Volumes/…  dbfs:/Volumes/… from a laptop          databricks_volumes   databricks-sdk, Files API
+    s3://  abfss://  gs://  …                          cloud_stores         an fsspec filesystem
 
-There is no call that writes, so nothing built on this can change a checkpoint (law 1).
+There is no call that writes, so nothing that is built on this can change a checkpoint.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ FOLDER = "folder"
 OTHER = "other"  # a device, a pipe, or a link that leads out of the checkpoint: never opened
 
 
-class Entry(NamedTuple):
-    """One name in a folder. size and modified (seconds since 1970) are None where the storage does not say. link: it is
-    a link, and all else is said of what it leads to."""
+class FolderEntry(NamedTuple):
+    """One name in a folder. size and modified (seconds since 1970) are None where the storage does not say.
+
+    link: it is a link, and all else is said of what it leads to."""
 
     name: str
     kind: str
@@ -43,7 +44,7 @@ class Storage(Protocol):
         """True where Spark reads through Hadoop's local file system, which refuses a file whose `.name.crc` differs."""
         ...
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         """One listing. Raises FileNotFoundError, NotADirectoryError or PermissionError."""
         ...
 

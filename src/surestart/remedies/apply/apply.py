@@ -1,10 +1,11 @@
-"""Applies a plan: the world is looked at again, the queries are claimed, each step is journaled, and the proof counted.
+"""Applies a plan: what it rests on is checked again, the queries are claimed, each step is journaled, the rows are
+counted.
 
-    same digest finished ────────> nothing to do               world moved ──> refused, with what moved
+    same digest finished ────────> nothing to do               something changed ──> refused, with what changed
     claim every touched query ──> look again ──> begun ──> steps … ──> released ──> run each stage ──> certificate
 
 Killed anywhere, the same call goes on where it was. From `begun` to `released` no touched stage starts. A plan that
-names jobs is begun before the claims and stops them first (stand_still); its last step sets them as they were.
+names jobs is begun before the claims and stops them first (stop_stages); its last step sets them as they were.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.history.describe_run import options_of
-from surestart.journal.half_way import half_way
 from surestart.journal.journal import (
     BEGUN,
     DONE,
@@ -33,21 +33,22 @@ from surestart.journal.journal import (
     read_journals,
 )
 from surestart.journal.next_command import named
-from surestart.journal.step_kinds import AFTER, kind_of
-from surestart.remedies.apply.filling import begin_filling, claim_and_begin_swap, let_stages_run
-from surestart.remedies.jobs.back import jobs_back_on_failure, set_jobs_back
+from surestart.journal.step_kinds import AFTERWARDS, kind_of
+from surestart.journal.unfinished import unfinished_error
+from surestart.remedies.apply.fill_beside import begin_filling, claim_and_begin_swap, let_stages_run
+from surestart.remedies.basis.beside import BESIDE, CHECK, FILL, BesideNotExact
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.check_plan import check_names, check_steps, check_touched
+from surestart.remedies.basis.claim_queries import begin_alone, claimed_queries
+from surestart.remedies.basis.plan import Plan, Step, check_environment, environment_of
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.preconditions import check_preconditions
+from surestart.remedies.basis.step_context import StepContext, StopOptions
+from surestart.remedies.basis.write_journal import carried_on, enter_done, stopped
 from surestart.remedies.jobs.plan_jobs import stops_jobs
-from surestart.remedies.jobs.stand_still import stand_still
+from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
+from surestart.remedies.jobs.stop_stages import stop_stages_to_apply
 from surestart.remedies.loss.new_loss import refuse_new_loss
-from surestart.remedies.plan.beside import BESIDE, CHECK, FILL, BesideNotExact
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.check_plan import check_names, check_steps, check_touched
-from surestart.remedies.plan.claiming import begin_alone, claimed
-from surestart.remedies.plan.journaling import carried_on, enter_done, stopped
-from surestart.remedies.plan.plan import Plan, Step, check_environment, environment_of
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running, Stopping
-from surestart.remedies.plan.world import check_world
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def apply_plan(
     plan: Plan,
     confirm: Callable[[Plan], str],
     say: Callable[[str], object] = lambda line: None,
-    stopping: Stopping | None = None,
+    stopping: StopOptions | None = None,
 ) -> Applied:
     """The plan's steps are done, the stages it starts have run, and the certificate is in the journal.
 
@@ -89,23 +90,23 @@ def apply_plan(
         raise UsageError(
             f"the plan {plan.digest[:12]}, a {plan.remedy} of {plan.target}, has no steps",
             meaning="There is nothing to apply. Nothing was changed.",
-            next=f"surestart doctor {plan.stage} {named(environment)}",
+            next=surestart("doctor", plan.stage, place=named(environment)),
             code="NothingToApply",
         )
     check_steps(plan)
     check_names(plan, chain, environment)
     journal = look_up(spark, environment, plan)
-    run = Running(spark, environment, chain, plan, journal or Journal(()), say, stopping or Stopping())
+    run = StepContext(spark, environment, chain, plan, journal or Journal(()), say, stopping or StopOptions())
     if journal is not None and journal.state == FINISHED:
         # An undo that was given up may have died before it had started the jobs again.
         return Applied(ALREADY, set_jobs_back(run).journal, journal.facts("certify") or None)
     if journal is None:
         check_touched(plan, chain, environment)
-        check_world(spark, chain, plan)
+        check_preconditions(spark, chain, plan)
         if any(kind_of(step.kind).removes_rows for step in plan.steps):
             refuse_new_loss(run, begun=False)
         _check_confirmed(plan, confirm(plan))
-    reach("remedy.before_claim")
+    fail_point("remedy.before_claim")
     if journal is None or journal.state in (FILLING, BEGUN):
         if plan.method == BESIDE:
             run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
@@ -114,26 +115,26 @@ def apply_plan(
                 counting = [step for step in plan.steps if step.kind == CHECK]
                 run = claim_and_begin_swap(run, claims, lambda now: _do(now, counting))
             elif stops_jobs(plan):
-                run = stand_still(run, claims, begun=journal is not None)
+                run = stop_stages_to_apply(run, claims, begun=journal is not None)
             else:
                 run = _claim_and_begin(run, claims)
             run = _do(run, [step for step in plan.steps if not _is_after_release(step)])
             run = enter_done(run, RELEASED, RELEASE)
-        reach("remedy.released")
+        fail_point("remedy.released")
     with jobs_back_on_failure(run):
         run = _do(run, [step for step in plan.steps if _is_after_release(step)])
     run = enter_done(run, FINISHED, "")
     return Applied(APPLIED, run.journal, run.journal.facts("certify") or None)
 
 
-def _claim_and_begin(run: Running, claims: ExitStack) -> Running:
-    """Nobody else acts on the queries; then the plan is begun, or was."""
-    claims.enter_context(claimed(run))
-    reach("remedy.after_claim")
-    # Everything again, now that no stage and no other remedy can move it.
+def _claim_and_begin(run: StepContext, claims: ExitStack) -> StepContext:
+    """Nobody else acts on the queries from here on, and the plan is begun, now or before."""
+    claims.enter_context(claimed_queries(run))
+    fail_point("remedy.after_claim")
+    # All is checked again, now that no stage and no other remedy can change it.
     journal = look_up(run.spark, run.environment, run.plan)
     if journal is None:
-        check_world(run.spark, run.chain, run.plan)
+        check_preconditions(run.spark, run.chain, run.plan)
         return begin_alone(run)
     if journal.state != BEGUN:
         raise carried_on(run, "apply")
@@ -145,14 +146,14 @@ def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journa
     journals = read_journals(environment, spark)
     for other in journals:
         if other.is_unfinished and other.digest != plan.digest and set(other.first.queries) & set(plan.queries):
-            raise half_way(other, plan.queries[0], environment, options_of(environment))
+            raise unfinished_error(other, plan.queries[0], environment, options_of(environment))
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is not None and journal.state in (UNDOING, WITHDRAWN):
         raise _withdrawn(plan, journal)
     return journal
 
 
-def _do(run: Running, steps: list[Step]) -> Running:
+def _do(run: StepContext, steps: list[Step]) -> StepContext:
     looked = False
     for step in steps:
         if step.id in run.journal.done:
@@ -161,7 +162,7 @@ def _do(run: Running, steps: list[Step]) -> Running:
         module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
         try:
             if kind_of(step.kind).removes_rows and not looked:
-                # Before the first one of this process: the plan may have lain half-way for days.
+                # Before the first step of this process: the plan may have stood half-way for days.
                 refuse_new_loss(run, begun=True)
                 looked = True
             facts = module.apply_step(run, step)
@@ -175,14 +176,14 @@ def _do(run: Running, steps: list[Step]) -> Running:
             if isinstance(problem, BesideNotExact):
                 raise
             raise stopped(run, step.what, problem, "apply") from problem
-        reach(f"remedy.done.{step.kind}")
+        fail_point(f"remedy.done.{step.kind}")
         run = enter_done(run, DONE, step.id, facts)
-        reach(f"remedy.journaled.{step.kind}")
+        fail_point(f"remedy.journaled.{step.kind}")
     return run
 
 
 def _is_after_release(step: Step) -> bool:
-    return kind_of(step.kind).phase == AFTER
+    return kind_of(step.kind).phase == AFTERWARDS
 
 
 def _check_confirmed(plan: Plan, typed: str) -> None:
@@ -202,7 +203,7 @@ def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
     return Refused(
         f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
         meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
-        next=f"surestart undo {plan.digest[:12]} {named(environment_of(plan.environment))}"
+        next=surestart("undo", plan.digest[:12], place=named(environment_of(plan.environment)))
         if half
         else plan_again(plan),
         code="PlanWithdrawn",

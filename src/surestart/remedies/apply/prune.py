@@ -21,11 +21,11 @@ from pathlib import Path
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.journal import FINISHED, WITHDRAWN, Journal
 from surestart.journal.next_command import named
-from surestart.remedies.plan.move_aside import RETIRED
-from surestart.typed import typed
+from surestart.remedies.basis.move_aside import RETIRED
+from surestart.typed import surestart, typed
 
 UNDONE = "-undone"
 _NAME = re.compile(r"[0-9a-f]{16}(-undone)?")
@@ -75,7 +75,7 @@ def read_age(text: str) -> int:
         raise UsageError(
             f"--older-than {text!r} is not a number and h, d or w",
             meaning="How old a retired checkpoint has to be is not clear. Nothing was removed.",
-            next="surestart prune --older-than 30d",
+            next=surestart("prune", "--older-than", "30d"),
         )
     return int(found[1]) * _UNITS[found[2]]
 
@@ -109,7 +109,7 @@ def apply_prune(
         raise UsageError(
             f"{digest!r} is not a digest that `surestart prune` has printed",
             meaning="It is the first 12 or more of its characters. Nothing was removed.",
-            next=f"surestart prune {named(environment)}",
+            next=surestart("prune", place=named(environment)),
             do_not="make up a digest.",
         )
     root = retired_root(environment)
@@ -154,14 +154,16 @@ def _read_retired(environment: Environment, root: Path, journals: Sequence[Journ
 
 @dataclass(frozen=True)
 class _KeptTable:
-    """What a remedy has removed from a PostgreSQL table, kept there until its undo. place: where the URL is kept."""
+    """What a remedy has removed from a PostgreSQL table, kept there until its undo.
+
+    place: where the URL is kept."""
 
     place: str
     label: str
 
 
 def _kept_tables(journal: Journal | None, path: str) -> tuple[_KeptTable, ...]:
-    """Of that query and remedy; none once it was undone, which drops them."""
+    """The kept tables of that query and remedy; none once it was undone, because an undo drops them."""
     query, _, name = path.partition("/")
     if journal is None or name.endswith(UNDONE) or journal.state == WITHDRAWN:
         return ()
@@ -182,7 +184,7 @@ def _why_it_stays(environment: Environment, journal: Journal | None, *, complete
     if journal is None:
         return "no remedy in the journal of this environment has put it there"
     if journal.state not in (FINISHED, WITHDRAWN):
-        return f"its remedy is half-way: surestart {journal.verb} {journal.digest[:12]} {named(environment)}"
+        return f"its remedy is half-way: {surestart(journal.verb, journal.digest[:12], place=named(environment))}"
     return "" if complete else "its copy was never completed"
 
 
@@ -205,17 +207,17 @@ def _remove(environment: Environment, root: Path, path: str, read: Callable[[], 
             except BaseException:
                 going.rename(folder)
                 raise
-    reach("remedy.prune.after_rename")
+    fail_point("remedy.prune.after_rename")
     if going.is_dir():
         shutil.rmtree(going)
-    reach("remedy.prune.before_marker")
+    fail_point("remedy.prune.before_marker")
     folder.with_name(folder.name + ".restoring").unlink(missing_ok=True)
     marker.unlink(missing_ok=True)
     return count
 
 
 def _drop_kept_tables(environment: Environment, path: str, read: Callable[[], Sequence[Journal]]) -> None:
-    """First of all: once its checkpoint is gone, nothing names a remedy's tables any more."""
+    """Dropped before anything else: once its checkpoint is gone, nothing names a remedy's tables any more."""
     journals = read()
     name = path.split("/")[-1].removesuffix(UNDONE)
     journal = next((one for one in journals if one.digest.startswith(name)), None)
@@ -228,7 +230,7 @@ def _drop_kept_tables(environment: Environment, path: str, read: Callable[[], Se
 
     for table in tables:
         drop_kept(DatabaseUrl.from_label(table.place).read(), table.label, journal.digest)
-        reach("remedy.prune.after_drop")
+        fail_point("remedy.prune.after_drop")
 
 
 def _check_at_rest(environment: Environment, path: str, journals: Sequence[Journal]) -> None:
@@ -240,7 +242,7 @@ def _check_at_rest(environment: Environment, path: str, journals: Sequence[Journ
             f"{path} stays: {why}",
             meaning="That remedy has gone on since this list was made, and may need what it put aside. What was "
             "removed before it is gone, the rest is as it was.",
-            next=f"surestart prune {named(environment)}  # once that remedy is finished",
+            next=surestart("prune", place=named(environment), note="once that remedy is finished"),
             code="RetiredIsNeeded",
         )
 
@@ -250,7 +252,7 @@ def _write_list(root: Path, prune: Prune) -> Path:
     fresh = record.with_name(record.name + ".new")
     fresh.write_text(json.dumps({"schema_version": 1, "paths": [one.path for one in prune.going]}), encoding="utf-8")
     fresh.replace(record)
-    reach("remedy.prune.begun")
+    fail_point("remedy.prune.begun")
     return record
 
 
@@ -266,7 +268,7 @@ def _read_list(record: Path) -> tuple[str, ...]:
         raise CannotTell(
             f"{record} is not a list that `surestart prune` has written",
             meaning="What was to be removed cannot be told. Nothing was removed.",
-            next=typed("rm", record, note="then surestart prune"),
+            next=typed("rm", record).noting("then", surestart("prune")),
             code="PruneListUnreadable",
         ) from problem
     return tuple(good)
@@ -279,6 +281,6 @@ def _moved(environment: Environment, wanted: str, prune: Prune) -> Refused:
     return Refused(
         f"the digest {wanted[:12]} is of another list; now {what}",
         meaning="What is removed has to be what was listed and read. Nothing was removed.",
-        next=f"surestart prune {named(environment)}  # with the same --older-than",
+        next=surestart("prune", place=named(environment), note="with the same --older-than"),
         code="PruneMoved",
     )

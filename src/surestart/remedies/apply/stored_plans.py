@@ -1,7 +1,7 @@
 """Plans that wait for somebody to read them, by their digest: <checkpoint_root>/_plans/<digest>.json.
 
-Where the checkpoints are, because a plan is of this environment only, and in none of them. No query's name begins with
-"_", so the folder is nobody's checkpoint; a plan that was begun is in the journal and needs its file no longer.
+They lie beside the checkpoints, because a plan is for one environment only. No query's name begins with "_", so the
+folder is nobody's checkpoint. A plan that was begun is in the journal and no longer needs its file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.journal.journal import read_journals
 from surestart.remedies.apply.undo import find_applied
-from surestart.remedies.plan.plan import Plan, parse_plan
+from surestart.remedies.basis.plan import Plan, parse_plan
 from surestart.typed import in_the_notebook
 
 if TYPE_CHECKING:

@@ -16,28 +16,30 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.history.describe_run import options_of
-from surestart.journal.half_way import half_way
 from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
 from surestart.journal.next_command import named
 from surestart.journal.step_kinds import changes_content, kind_of, moves_checkpoint
-from surestart.remedies.apply.give_up import give_up, look_again
+from surestart.journal.unfinished import unfinished_error
+from surestart.remedies.apply.end_failed_undo import check_open_undo, end_failed_undo
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import refuse_unstartable
 from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
-from surestart.remedies.jobs.back import set_jobs_back
+from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.check_plan import check_names, check_steps
+from surestart.remedies.basis.claim_queries import claimed_queries, refuse_new_owners
+from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, parse_plan
+from surestart.remedies.basis.step_context import StepContext, StopOptions
+from surestart.remedies.basis.write_journal import carried_on, enter, read_again
 from surestart.remedies.jobs.plan_jobs import stops_jobs
-from surestart.remedies.jobs.stand_still import stand_still_again
-from surestart.remedies.plan.beside import BESIDE, CHECK, FILL
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.check_plan import check_names, check_steps
-from surestart.remedies.plan.claiming import claimed, refuse_new_owners
-from surestart.remedies.plan.journaling import carried_on, enter, read_again
-from surestart.remedies.plan.plan import Plan, Step, check_environment, parse_plan
-from surestart.remedies.plan.running import Running, Stopping
+from surestart.remedies.jobs.set_jobs_back import set_jobs_back
+from surestart.remedies.jobs.stop_stages import stop_stages_to_undo
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept
+from surestart.remedies.steps.fork import check_fork
+from surestart.remedies.steps.move import check_moved
 from surestart.remedies.steps.retire import check_retired
 from surestart.remedies.steps.sink import check_removed
 from surestart.typed import surestart
@@ -55,7 +57,7 @@ def find_applied(spark: SparkSession, environment: Environment, digest: str) -> 
             f"{digest!r} names {len(found)} remedies of this environment"
             + (f"; the newest are {known}" if known else "; none was ever applied here"),
             meaning="Nothing was changed.",
-            next=f"surestart history {named(environment)}",
+            next=surestart("history", place=named(environment)),
             code="RemedyNotFound",
         )
     return parse_plan(read_plan_text(spark, environment, found[0].digest), f"the journal's plan {digest}")
@@ -69,7 +71,7 @@ def undo_remedy(
     confirm: Callable[[Plan], str],
     say: Callable[[str], object] = lambda line: None,
     accept_loss: int | None = None,
-    stopping: Stopping | None = None,
+    stopping: StopOptions | None = None,
 ) -> Journal:
     """Checkpoints and tables are what they were before the remedy, and every touched stage may start."""
     check_environment(plan, environment)
@@ -79,7 +81,7 @@ def undo_remedy(
     journal = next((one for one in journals if one.digest == plan.digest), None)
     if journal is None:
         raise _never_applied(plan, environment)
-    run = Running(spark, environment, chain, plan, journal, say, stopping or Stopping())
+    run = StepContext(spark, environment, chain, plan, journal, say, stopping or StopOptions())
     if journal.state == WITHDRAWN:
         # It may have died before it had started the jobs again.
         return set_jobs_back(run).journal
@@ -92,7 +94,7 @@ def undo_remedy(
     if begun_backfill:
         return withdraw_backfill(run)
 
-    def check(now: Running) -> None:
+    def check(now: StepContext) -> None:
         journals = read_journals(environment, spark)
         _refuse_overtaken(journals, next(one for one in journals if one.digest == plan.digest), environment)
         check_undo(now, accept_loss)
@@ -103,20 +105,20 @@ def undo_remedy(
             return run.journal
         order = undo_order(plan, run.journal)
         if journal.state == UNDOING:
-            look_again(run, order, check)
+            check_open_undo(run, order, check)
         run = enter(_take_back(run, order, accept_loss), WITHDRAWN, "", "")
-        reach("remedy.withdrawn")
+        fail_point("remedy.withdrawn")
     return set_jobs_back(run).journal
 
 
-def _begin_undo(run: Running, claims: ExitStack, check: Callable[[Running], None]) -> Running:
+def _begin_undo(run: StepContext, claims: ExitStack, check: Callable[[StepContext], None]) -> StepContext:
     """The undo is begun, or another process has ended it. Stages of which anything was changed stand still."""
     plan, taken_over = run.plan, has_taken_over(run.plan, run.journal)
     if taken_over and stops_jobs(plan):
-        return stand_still_again(run, claims, _first_of(undo_order(plan, run.journal)), check)
+        return stop_stages_to_undo(run, claims, _first_of(undo_order(plan, run.journal)), check)
     if taken_over:
-        claims.enter_context(claimed(run))
-    # As it is now that nobody else can go on with it; a fill stops at its next entry in the journal.
+        claims.enter_context(claimed_queries(run))
+    # Read now, when nobody else can go on with it. A fill stops at its next entry in the journal.
     run = read_again(run)
     if has_taken_over(plan, run.journal) != taken_over:
         raise carried_on(run, "undo")
@@ -133,8 +135,8 @@ def _first_of(order: list[Step]) -> str:
     return order[0].id if order else ""
 
 
-def _take_back(run: Running, order: list[Step], accept_loss: int | None) -> Running:
-    """Each step that was not taken back before is."""
+def _take_back(run: StepContext, order: list[Step], accept_loss: int | None) -> StepContext:
+    """Each step that was not taken back before is taken back."""
     for index, step in enumerate(order):
         if step.id in run.journal.undone:
             continue
@@ -149,8 +151,8 @@ def _take_back(run: Running, order: list[Step], accept_loss: int | None) -> Runn
         except Exception as problem:
             if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
                 raise  # Another process goes on with the undo, or has come to its end.
-            raise give_up(run, step, problem) from problem
-        reach(f"remedy.undone.{step.kind}")
+            raise end_failed_undo(run, step, problem) from problem
+        fail_point(f"remedy.undone.{step.kind}")
         run = enter(run, UNDONE, step.id, _first_of(order[index + 1 :]), facts)
     return run
 
@@ -179,16 +181,16 @@ def _no_undo(plan: Plan, environment: Environment) -> Refused:
         meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
         if plan.remedy == "backfill"
         else "See what the plan said about it. Nothing was changed.",
-        next=f"surestart status {named(environment)}",
+        next=surestart("status", place=named(environment)),
         code="NoUndo",
     )
 
 
-def _begin_undo_alone(run: Running, following: str) -> Running:
+def _begin_undo_alone(run: StepContext, following: str) -> StepContext:
     """The undo is begun, and nobody else began meanwhile. Raises with the journal as it was."""
     former = run.journal.state
     run = enter(run, UNDOING, "", following)
-    reach("remedy.undoing")
+    fail_point("remedy.undoing")
     try:
         _refuse_overtaken(read_journals(run.environment, run.spark), read_again(run).journal, run.environment)
         if has_taken_over(run.plan, run.journal):
@@ -199,8 +201,17 @@ def _begin_undo_alone(run: Running, following: str) -> Running:
     return run
 
 
-def check_undo(run: Running, accept_loss: int | None = None) -> None:
+def check_undo(run: StepContext, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
+    if run.plan.method == FORK:
+        check_fork(run)
+        return
+    if run.plan.remedy == "move":
+        # Tables stay as they are, and the checkpoint keeps what it has by now.
+        for step in run.plan.steps:
+            if step.kind == "move" and step.id in run.journal.done:
+                check_moved(run, step)
+        return
     for step in run.plan.steps:
         if moves_checkpoint(step.kind) and step.id in run.journal.done:
             check_retired(run, step)
@@ -216,7 +227,8 @@ def check_undo(run: Running, accept_loss: int | None = None) -> None:
 
 
 def has_taken_over(plan: Plan, journal: Journal) -> bool:
-    """A table or a checkpoint of the stages was changed, or may have been. Not while new tables are filled beside."""
+    """Whether a table or a checkpoint of the stages was changed, or may have been. Not while tables are filled
+    beside."""
     return plan.method != BESIDE or CHECK in journal.done
 
 
@@ -243,12 +255,12 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
     later = [one for one in later if one.first.remedy != "backfill" or one.is_unfinished]
     for one in later:
         if one.is_open or one.first.remedy == "backfill":
-            raise half_way(one, one.first.queries[0], environment, options_of(environment))
+            raise unfinished_error(one, one.first.queries[0], environment, options_of(environment))
     if later:
         newest = later[-1]
         raise Refused(
             f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
             meaning="It rests on what this one left; undone below it, neither would be whole.",
-            next=f"surestart undo {newest.digest[:12]} {named(environment)}",
+            next=surestart("undo", newest.digest[:12], place=named(environment)),
             code="RemedyOvertaken",
         )

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 from surestart.errors import Refused
 from surestart.journal.journal import FINISHED, RELEASED, read_journals
 from surestart.journal.next_command import named, plan_command
-from surestart.journal.start import find_start, read_begin_stand
+from surestart.journal.stage_start import find_start, read_begin_stand
 from surestart.journal.step_kinds import changes_content, moves_checkpoint
 from surestart.journal.taken_back import SKIP, find_strange, read_commits, read_taken_back
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.move_aside import retired_folder
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.move_aside import retired_folder
 from surestart.remedies.steps.clear import version_before
 from surestart.sources.delta import DeltaSource
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from surestart.facts.delta import Commit
-    from surestart.remedies.plan.running import Running
+    from surestart.remedies.basis.step_context import StepContext
 
-# With these Spark goes past such a commit by itself.
+# With these options Spark goes past such a commit by itself.
 _LENIENT = (SKIP, "ignoreChanges", "ignoreDeletes", "readChangeFeed", "readChangeData")
 
 
-def refuse_unstartable(run: Running) -> None:
+def refuse_unstartable(run: StepContext) -> None:
     """Raises, with nothing changed."""
     if run.journal.state not in (RELEASED, FINISHED):
         return
@@ -62,24 +62,25 @@ def refuse_unstartable(run: Running) -> None:
             raise _would_stop(run, link, strange)
 
 
-def _checkpoint(run: Running, link: Link, retired: bool) -> str:
+def _checkpoint(run: StepContext, link: Link, retired: bool) -> str:
     return str(retired_folder(run.environment, link.query, run.digest)) if retired else link.checkpoint
 
 
-def _has_read_on(run: Running, link: Link, before: int) -> Refused:
+def _has_read_on(run: StepContext, link: Link, before: int) -> Refused:
     assert link.input is not None
     return Refused(
         f"{link.query} reads {link.input.name}, has gone on behind version {before} of it, and is no part of the "
         f"{run.plan.remedy} {run.digest[:12]}",
         meaning="Its output would keep rows that its input has no more, and its checkpoint would stand among commits "
         "that were taken back. Nothing was changed.",
-        next=plan_command(run.environment, "retire", link.name, "--clear-tables")
-        + "  # then the undo; the stage begins anew after it",
+        next=plan_command(
+            run.environment, "retire", link.name, "--clear-tables", note="then the undo; the stage begins anew after it"
+        ),
         code="ReaderNotInRemedy",
     )
 
 
-def _would_stop(run: Running, link: Link, commit: Commit) -> Refused:
+def _would_stop(run: StepContext, link: Link, commit: Commit) -> Refused:
     assert link.input is not None
     return Refused(
         f"the former checkpoint of {link.query} stands before version {commit.version} of {link.input.name} "

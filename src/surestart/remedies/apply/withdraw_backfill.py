@@ -12,16 +12,16 @@ from __future__ import annotations
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.facts.delta.remedy_note import note_of
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN, Journal
-from surestart.remedies.plan.journaling import again, carried_on, enter, enter_done, read_again
-from surestart.remedies.plan.plan import Plan, Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.plan import Plan, Step
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again, carried_on, enter, enter_done, read_again
 from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.database import removal_of
 from surestart.sinks.delta.transaction import append_pair
-from surestart.sinks.postgres.fill import give_up_filling
+from surestart.sinks.postgres.fill import withdraw_filling
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 
@@ -30,7 +30,7 @@ def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
     return plan.remedy == "backfill" and journal.state in (BEGUN, UNDOING)
 
 
-def withdraw_backfill(run: Running) -> Journal:
+def withdraw_backfill(run: StepContext) -> Journal:
     """No process writes under its identity any more. Raises where all its rows are written: they are not taken back."""
     run = read_again(run)
     if run.journal.state == WITHDRAWN:
@@ -39,14 +39,15 @@ def withdraw_backfill(run: Running) -> Journal:
         raise carried_on(run, "undo")
     step = next(step for step in run.plan.steps if step.kind == "backfill")
     if run.journal.state != UNDOING:
-        # First: an `apply` behind the empty commit would take the hole for filled.
+        # Before all else: an `apply` after the empty commit would take the hole for filled.
         run = enter(run, UNDOING, "", step.id)
-        reach("remedy.undoing")
+        fail_point("remedy.undoing")
     link = run.chain.link(step.stage)
-    # Every one of them, also where the first has told already: who wakes up later would write to the others.
+    # In every output, even if the first one has decided already: a process that wakes up later would write to the
+    # others.
     used_up = [] if step.id in run.journal.done else [_used_up(run, step, output.table) for output in link.outputs]
     if step.id not in run.journal.done:
-        used_up += [give_up_filling(removal_of(run, link, sink)) for sink in link.databases]
+        used_up += [withdraw_filling(removal_of(run, link, sink)) for sink in link.databases]
     if not any(used_up):
         if step.id not in run.journal.done:
             run = enter_done(run, DONE, step.id)
@@ -54,17 +55,17 @@ def withdraw_backfill(run: Running) -> Journal:
         raise Refused(
             f"the backfill {run.digest[:12]} has written its rows",
             meaning="They were missing and are right, so they stay. Other remedies may begin.",
-            next=again(run, "apply") + "  # runs the stages below, and counts",
+            next=again(run, "apply").noting("runs the stages below, and counts"),
             code="NoUndo",
         )
     return enter(run, WITHDRAWN, "", "").journal
 
 
-def _used_up(run: Running, step: Step, table: Table) -> bool:
+def _used_up(run: StepContext, step: Step, table: Table) -> bool:
     """Whether the identity's one commit in the table is the empty one."""
     mark = f"withdrawn:{step.id}"
     if find_commit(run.spark, table, run.digest, mark) is None:
         with applied(run.spark, pairs(EVERYWHERE)):
             append_pair(run.spark, table, identity_of(run), 0, note_of(run.digest, mark))
-        reach("remedy.backfill.used_up")
+        fail_point("remedy.backfill.used_up")
     return find_commit(run.spark, table, run.digest, mark) is not None

@@ -20,20 +20,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
-from surestart.facts.checkpoint.reach import EVERYTHING, UNKNOWN, UP_TO, Reach, TableReach, reach_in_table, read_reach
+from surestart.facts.checkpoint.stage_progress import (
+    EVERYTHING,
+    UNKNOWN,
+    UP_TO,
+    StageProgress,
+    TableProgress,
+    progress_in_table,
+    read_stage_progress,
+)
 from surestart.facts.delta.pinned import (
-    Pinned,
+    PinnedTable,
     first_line,
     pin,
     read_pinned,
-    read_positions,
+    read_pinned_positions,
     read_version,
     reading_errors,
 )
+from surestart.remedies.basis.chain import NEWEST, Chain, Link, Output
 from surestart.remedies.count.count_databases import count_databases
 from surestart.remedies.count.count_own_sinks import count_own_sinks
 from surestart.remedies.count.count_positions import (
-    Present,
+    CountedOutput,
     as_found,
     count_positions,
     count_source,
@@ -41,9 +50,8 @@ from surestart.remedies.count.count_positions import (
     undecided,
 )
 from surestart.remedies.count.counts import KEYS, Counts, Gap, StageCount
-from surestart.remedies.count.newest_rows import FoundKeys, Newest, count_newest
-from surestart.remedies.count.position_blocks import Sides
-from surestart.remedies.plan.chain import NEWEST, Chain, Link, Output
+from surestart.remedies.count.newest_rows import FoundKeys, KeyedRows, count_newest
+from surestart.remedies.count.position_blocks import ComparedRows
 from surestart.sinks.delta.merge import as_stored
 from surestart.sources.delta import DeltaSource
 
@@ -91,7 +99,7 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """A fault that was counted stands, whatever else could not be told."""
+        """The verdict. A fault that was counted stays a fault, whatever else could not be told."""
         if self.faults:
             return NOT_EXACT
         return CANNOT_TELL if any(stage.cannot_tell for stage in self.stages) else EXACT
@@ -113,19 +121,19 @@ class Certificate:
 @dataclass(frozen=True)
 class _Snapshot:
     link: Link
-    reach: Reach
-    outputs: tuple[tuple[Output, Pinned], ...]
+    reach: StageProgress
+    outputs: tuple[tuple[Output, PinnedTable], ...]
 
 
 def certify(spark: SparkSession, environment: Environment, chain: Chain, *, ask_source: bool = True) -> Certificate:
     """What is lost, duplicated and pending in each stage of the chain, now. Reads only; the streams may run."""
     observed_at = datetime.now(UTC).isoformat(timespec="seconds")
     links = {link.name: link for link in chain}
-    tables: dict[str, Pinned] = {}
+    tables: dict[str, PinnedTable] = {}
     snapshots: dict[str, _Snapshot] = {}
     for name in reversed(_upstream_first(links)):
         link = links[name]
-        reach = read_reach(link.checkpoint)
+        reach = read_stage_progress(link.checkpoint)
         for output in link.outputs:
             tables.setdefault(output.table.label, pin(spark, output.table))
         snapshots[name] = _Snapshot(link, reach, tuple((output, tables[output.table.label]) for output in link.outputs))
@@ -155,7 +163,7 @@ def _count_link(
     spark: SparkSession,
     environment: Environment,
     snapshot: _Snapshot,
-    tables: Mapping[str, Pinned],
+    tables: Mapping[str, PinnedTable],
     ask_source: bool,
 ) -> list[StageCount]:
     link, reach = snapshot.link, snapshot.reach
@@ -166,15 +174,15 @@ def _count_link(
         why = "a keyed table is counted against the table that feeds it, and this one is fed by no table"
         untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
 
-        def count_given(outputs: Sequence[Present]) -> StageCount:
+        def count_given(outputs: Sequence[CountedOutput]) -> StageCount:
             return count_source(spark, environment, link, reach, outputs, ask_source)
 
         databases = count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])
         return [*counts, *untold, *databases, *count_own_sinks(spark, link, reach, count_given)]
     given = tables[link.input.label]
-    reached = _told_to_start_later(link) or reach_in_table(reach, given.table_id, given.version or 0)
+    reached = _told_to_start_later(link) or progress_in_table(reach, given.table_id, given.version or 0)
 
-    def count_rows(outputs: Sequence[Present]) -> StageCount:
+    def count_rows(outputs: Sequence[CountedOutput]) -> StageCount:
         return _known(reached, lambda known: _count_table(spark, link, given, known, outputs))
 
     counts = []
@@ -186,34 +194,35 @@ def _count_link(
     return [*counts, *databases, *count_own_sinks(spark, link, reach, count_rows)]
 
 
-def _told_to_start_later(link: Link) -> TableReach | None:
+def _told_to_start_later(link: Link) -> TableProgress | None:
     options = link.stage.source.options if isinstance(link.stage.source, DeltaSource) else ()
     if any(name.lower().startswith("starting") for name, _ in options):
-        return TableReach(UNKNOWN, problem="the stage was told to start behind its input's first row")
+        return TableProgress(UNKNOWN, problem="the stage was told to start behind its input's first row")
     return None
 
 
-def _known(reached: TableReach, count: Callable[[TableReach], StageCount]) -> StageCount:
-    """The count; without the stage's reach when the version that it has read is no more (VACUUM, log retention)."""
+def _known(reached: TableProgress, count: Callable[[TableProgress], StageCount]) -> StageCount:
+    """The count. Where the version that the stage has read is gone (VACUUM, log retention), how far it has come counts
+    for nothing."""
     if reached.how != UP_TO:
         return count(reached)
     try:
         return count(reached)
     except reading_errors() as gone:
         why = f"version {reached.version} of the input cannot be read: {first_line(gone)}"
-        return count(TableReach(UNKNOWN, problem=why))
+        return count(TableProgress(UNKNOWN, problem=why))
 
 
-def _reached(spark: SparkSession, given: Pinned, reached: TableReach) -> DataFrame | None:
+def _reached(spark: SparkSession, given: PinnedTable, reached: TableProgress) -> DataFrame | None:
     return read_version(spark, given.table, reached.version) if reached.how == UP_TO else None
 
 
 def _count_table(
-    spark: SparkSession, link: Link, given: Pinned, reached: TableReach, outputs: Sequence[Present]
+    spark: SparkSession, link: Link, given: PinnedTable, reached: TableProgress, outputs: Sequence[CountedOutput]
 ) -> StageCount:
-    sides = Sides(
+    sides = ComparedRows(
         outputs=tuple(one.positions for one in outputs),
-        input=read_positions(spark, given),
+        input=read_pinned_positions(spark, given),
         reached=_reached(spark, given, reached),
         all_reached=reached.how == EVERYTHING,
     )
@@ -222,7 +231,7 @@ def _count_table(
 
 
 def _count_keys(
-    spark: SparkSession, link: Link, given: Pinned, output: Output, pinned: Pinned, reached: TableReach
+    spark: SparkSession, link: Link, given: PinnedTable, output: Output, pinned: PinnedTable, reached: TableProgress
 ) -> StageCount:
     feeding, keyed = read_pinned(spark, given), read_pinned(spark, pinned)
     found = FoundKeys(Counts())
@@ -233,7 +242,7 @@ def _count_keys(
             return as_stored(link.stage.transform(rows), output.partition_by)
 
         everything = transform(feeding)
-        newest = Newest(
+        newest = KeyedRows(
             keyed=everything.limit(0) if keyed is None else keyed,
             keys=output.keys,
             order=output.order,

@@ -12,13 +12,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.errors import SurestartError
-from surestart.facts.checkpoint.reach import NOTHING, UNKNOWN, UP_TO, Reach, reach_in_table, read_reach
-from surestart.facts.delta.pinned import Pinned, read_pinned, read_version
+from surestart.facts.checkpoint.stage_progress import (
+    NOTHING,
+    UNKNOWN,
+    UP_TO,
+    StageProgress,
+    progress_in_table,
+    read_stage_progress,
+)
+from surestart.facts.delta.pinned import PinnedTable, read_pinned, read_version
+from surestart.remedies.basis.chain import POSITION, Link
+from surestart.remedies.basis.database_facts import read_column_names
 from surestart.remedies.count.counts import DATABASE, Counts, StageCount
 from surestart.remedies.count.database_rows import FoundRows, count_database
 from surestart.remedies.count.position_gaps import runs_or_extents
-from surestart.remedies.plan.chain import POSITION, Link
-from surestart.remedies.plan.database_facts import read_column_names
 from surestart.sinks.delta.merge import newest_per_key
 from surestart.sinks.postgres.sink import PostgresSink
 
@@ -30,7 +37,11 @@ _NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that thi
 
 
 def count_databases(
-    spark: SparkSession, link: Link, reach: Reach, outputs: Sequence[Pinned], given: Pinned | None = None
+    spark: SparkSession,
+    link: Link,
+    reach: StageProgress,
+    outputs: Sequence[PinnedTable],
+    given: PinnedTable | None = None,
 ) -> list[StageCount]:
     """given: the table that the stage reads."""
     return [_count(spark, link, reach, outputs, given, sink) for sink in link.databases]
@@ -39,16 +50,16 @@ def count_databases(
 def _count(
     spark: SparkSession,
     link: Link,
-    reach: Reach,
-    outputs: Sequence[Pinned],
-    given: Pinned | None,
+    reach: StageProgress,
+    outputs: Sequence[PinnedTable],
+    given: PinnedTable | None,
     sink: PostgresSink,
 ) -> StageCount:
     mirrored = outputs[0] if len(outputs) == 1 else given if not outputs else None
     rows, problem = _expected(spark, link, reach, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
     found = FoundRows(Counts(), problem=problem) if rows is None else _ask(sink, rows)
     gaps, complete = runs_or_extents(link.name, found.missing)
-    moved = reach.in_flight or bool(reach.problem) or read_reach(link.checkpoint).planned != reach.planned
+    moved = reach.in_flight or bool(reach.problem) or read_stage_progress(link.checkpoint).planned != reach.planned
     return StageCount(
         stage=link.name,
         kind=DATABASE,
@@ -64,12 +75,12 @@ def _count(
 
 
 def _expected(
-    spark: SparkSession, link: Link, reach: Reach, mirrored: Pinned, sink: PostgresSink
+    spark: SparkSession, link: Link, reach: StageProgress, mirrored: PinnedTable, sink: PostgresSink
 ) -> tuple[DataFrame | None, str]:
     """The rows that the database should hold; None, and why that is not known."""
     if link.outputs:
         return read_pinned(spark, mirrored), _NOTHING_TO_COMPARE
-    reached = reach_in_table(reach, mirrored.table_id, mirrored.version or 0)
+    reached = progress_in_table(reach, mirrored.table_id, mirrored.version or 0)
     if link.stage.state:
         return None, f"the stage keeps state ({', '.join(link.stage.state)}), and no table holds what it has made of it"
     if reached.how == UNKNOWN or reached.partly:
@@ -91,7 +102,8 @@ def _ask(sink: PostgresSink, rows: DataFrame) -> FoundRows:
 
 
 def count_against(sink: PostgresSink, rows: DataFrame) -> FoundRows:
-    """The table's keys that these rows have not; of one without keys, its rows by all columns that both have."""
+    """Counts the table's keys that these rows have not. A table without keys is compared row by row, on all columns
+    that both have."""
     try:
         known = read_column_names(sink)
         keys = sink.keys or tuple(column for column in rows.columns if column in known)

@@ -17,12 +17,18 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.file_list import plain_path, read_listed_files
-from surestart.facts.checkpoint.reach import Reach
-from surestart.facts.delta.pinned import Pinned, first_line, read_positions, reading_errors
-from surestart.remedies.count.counts import KEPT_PLACES, POSITIONS, Counts, Place, StageCount
-from surestart.remedies.count.position_blocks import Found, Limit, Sides, compare, read_places
+from surestart.facts.checkpoint.stage_progress import StageProgress
+from surestart.facts.delta.pinned import PinnedTable, first_line, read_pinned_positions, reading_errors
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.count.counts import KEPT_PLACES, POSITIONS, CountedPlace, Counts, StageCount
+from surestart.remedies.count.position_blocks import (
+    ComparedRows,
+    FoundPlaces,
+    PartitionLimit,
+    compare_positions,
+    read_places,
+)
 from surestart.remedies.count.position_gaps import read_gaps
-from surestart.remedies.plan.chain import Link
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import persisted
 from surestart.stage import Source
@@ -32,11 +38,11 @@ if TYPE_CHECKING:
 
     from surestart.facts.kafka.evidence import KafkaEvidence
 
-Judge = Callable[[Found], Found]
+Judge = Callable[[FoundPlaces], FoundPlaces]
 
 
 @dataclass(frozen=True)
-class Present:
+class CountedOutput:
     """An output as it is counted.
 
     version: of a Delta table.
@@ -47,11 +53,11 @@ class Present:
     positions: DataFrame
 
 
-def present(spark: SparkSession, pinned: Pinned) -> Present:
-    return Present(pinned.label, pinned.version, read_positions(spark, pinned))
+def present(spark: SparkSession, pinned: PinnedTable) -> CountedOutput:
+    return CountedOutput(pinned.label, pinned.version, read_pinned_positions(spark, pinned))
 
 
-def as_found(found: Found) -> Found:
+def as_found(found: FoundPlaces) -> FoundPlaces:
     return found
 
 
@@ -59,13 +65,13 @@ def count_positions(
     spark: SparkSession,
     stage: str,
     given: str,
-    outputs: Sequence[Present],
-    sides: Sides,
+    outputs: Sequence[CountedOutput],
+    sides: ComparedRows,
     *,
     judge: Judge = as_found,
     problem: str = "",
 ) -> StageCount:
-    with persisted(compare(spark, sides)) as blocks:
+    with persisted(compare_positions(spark, sides)) as blocks:
         found = judge(read_places(blocks))
         lost = [(one.source, one.partition) for one in found.places if one.counts.lost and one.partition is not None]
         gaps, complete = read_gaps(spark, blocks, stage, lost) if lost else ((), not found.totals.lost)
@@ -84,8 +90,8 @@ def count_positions(
     )
 
 
-def undecided(found: Found) -> Found:
-    """Nobody knows what the stage has passed: what is missing may be lost."""
+def undecided(found: FoundPlaces) -> FoundPlaces:
+    """The count where nobody knows what the stage has passed: what is missing may be lost."""
     return replace(
         found,
         totals=_undecided(found.totals),
@@ -101,14 +107,14 @@ def count_source(
     spark: SparkSession,
     environment: Environment,
     link: Link,
-    reach: Reach,
-    outputs: Sequence[Present],
+    reach: StageProgress,
+    outputs: Sequence[CountedOutput],
     ask_source: bool,
 ) -> StageCount:
     """The first stage's output against what Kafka or the landing folder has now."""
     source = link.stage.source
     given = source.declare(environment).target
-    alone = Sides(tuple(one.positions for one in outputs))
+    alone = ComparedRows(tuple(one.positions for one in outputs))
     unreadable: tuple[type[Exception], ...] = (SurestartError, *reading_errors())
     if not ask_source:
         return count_positions(spark, link.name, given, outputs, alone)
@@ -127,12 +133,14 @@ def _count_kafka(
     environment: Environment,
     link: Link,
     source: KafkaSource,
-    reach: Reach,
-    outputs: Sequence[Present],
+    reach: StageProgress,
+    outputs: Sequence[CountedOutput],
 ) -> StageCount:
     evidence = source.read_evidence()
     present = tuple(one.positions for one in outputs)
-    sides = Sides(present, source.read_batch(spark, environment, evidence), limits=_limits(source, reach, evidence))
+    sides = ComparedRows(
+        present, source.read_batch(spark, environment, evidence), limits=_limits(source, reach, evidence)
+    )
     judge = undecided if reach.problem else as_found
     compacted = "compact" in evidence.cleanup_policy
     return count_positions(
@@ -146,11 +154,11 @@ def _count_kafka(
     )
 
 
-def _limits(source: KafkaSource, reach: Reach, evidence: KafkaEvidence) -> tuple[Limit, ...]:
+def _limits(source: KafkaSource, reach: StageProgress, evidence: KafkaEvidence) -> tuple[PartitionLimit, ...]:
     begin = source.starting_positions() or {}
     committed = reach.kafka.get(source.topic, {})
     return tuple(
-        Limit(
+        PartitionLimit(
             source=source.topic,
             partition=one.partition,
             begin=begin.get(one.partition, 0),
@@ -161,8 +169,8 @@ def _limits(source: KafkaSource, reach: Reach, evidence: KafkaEvidence) -> tuple
     )
 
 
-def _gone_by_compaction(found: Found) -> Found:
-    """Compaction takes records out of the middle: what the topic lacks it may have had."""
+def _gone_by_compaction(found: FoundPlaces) -> FoundPlaces:
+    """Compaction takes records out of the middle of a topic: what it lacks now it may have had."""
 
     def moved(counts: Counts) -> Counts:
         return replace(counts, gone=counts.gone + counts.from_nowhere, from_nowhere=0)
@@ -179,21 +187,27 @@ def _count_files(
     environment: Environment,
     link: Link,
     source: Source,
-    reach: Reach,
-    outputs: Sequence[Present],
+    reach: StageProgress,
+    outputs: Sequence[CountedOutput],
 ) -> StageCount:
     landed = source.read_batch(spark, environment)
     present = tuple(one.positions for one in outputs)
 
-    def judge(found: Found) -> Found:
+    def judge(found: FoundPlaces) -> FoundPlaces:
         return _judge_files(found, reach)
 
     return count_positions(
-        spark, link.name, environment.landing, outputs, Sides(present, landed), judge=judge, problem=reach.problem
+        spark,
+        link.name,
+        environment.landing,
+        outputs,
+        ComparedRows(present, landed),
+        judge=judge,
+        problem=reach.problem,
     )
 
 
-def _judge_files(found: Found, reach: Reach) -> Found:
+def _judge_files(found: FoundPlaces, reach: StageProgress) -> FoundPlaces:
     """`lost` holds every missing row so far, and `from_nowhere` every row that no file has."""
     if not found.totals.lost and not found.totals.from_nowhere:
         return found
@@ -213,7 +227,7 @@ def _judge_files(found: Found, reach: Reach) -> Found:
     return replace(found, totals=totals, places=places)
 
 
-def _judge_file(place: Place, read: frozenset[str] | None) -> Place:
+def _judge_file(place: CountedPlace, read: frozenset[str] | None) -> CountedPlace:
     counts = place.counts
     if counts.from_nowhere and not counts.input:
         counts = replace(counts, gone=counts.gone + counts.from_nowhere, from_nowhere=0)

@@ -55,7 +55,7 @@ NAMES = tuple(field.name for field in fields(Counts))
 
 
 @dataclass(frozen=True)
-class Place:
+class CountedPlace:
     """first, last: the range that the input has now; None when it has nothing of this file or partition."""
 
     source: str
@@ -81,7 +81,7 @@ class Gap:
 @dataclass(frozen=True)
 class StageCount:
     """outputs: table or database -> the version that was counted.
-    compared False: the input was not asked, or could not be, and only the output was counted.
+    compared: False where the input was not asked, or could not be, and only the output was counted.
     problem: why something could not be told.
     left_out: columns whose values were not compared, because their type has no common form on both sides."""
 
@@ -91,7 +91,7 @@ class StageCount:
     outputs: Mapping[str, int | None]
     counts: Counts
     compared: bool = True
-    places: tuple[Place, ...] = ()
+    places: tuple[CountedPlace, ...] = ()
     place_count: int = 0
     gaps: tuple[Gap, ...] = ()
     gaps_complete: bool = True

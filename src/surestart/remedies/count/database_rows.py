@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, explained
+from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
 from surestart.facts.postgres.target import find_target
+from surestart.remedies.basis.chain import POSITION
 from surestart.remedies.count.counts import Counts
-from surestart.remedies.plan.chain import POSITION
 from surestart.sinks.postgres.sink import PostgresSink
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LOOKED_AT = 500_000
 _EXAMPLES = 20
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _FLOATING = ("float", "double")
-# 2^20, 2^32 and 2^42: powers of two, so that a product with them is exact.
+# 2^20, 2^32 and 2^42: multiplying by a power of two is exact.
 _HIGH, _LOW, _LARGE = 1_048_576, 4_294_967_296, 4_398_046_511_104
 _TIMES = ("timestamp with time zone", "timestamp without time zone")
 _SAME_FORM: dict[str, tuple[str, ...]] = {
@@ -62,7 +62,7 @@ class FoundRows:
 
 @dataclass(frozen=True)
 class _Row:
-    """Texts of its key and of all of it."""
+    """A row as two texts: of its key, and of all its columns."""
 
     key: str
     row: str
@@ -85,7 +85,7 @@ def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str]
         with open_connection(url, "surestart verify") as connection:
             there_as = {column.name: column.type for column in find_target(connection, sink.target).columns}
     except pg.Error as error:
-        failure = explained(error, url, f"counting {sink.target}", UNCHANGED)
+        failure = error_in_four_parts(error, url, f"counting {sink.target}", UNCHANGED)
     if failure is not None:
         raise failure
     kinds = {field.name: field.dataType.simpleString() for field in reference.schema}
@@ -115,7 +115,7 @@ def count_database(sink: PostgresSink, reference: DataFrame, keys: Sequence[str]
             fetched = _spark_rows(reference, ours, chosen) if chosen else []
             there = _postgres_rows(connection, sink, theirs, chosen) if chosen else Counter()
     except pg.Error as error:
-        failure = explained(error, url, f"counting {sink.target}", UNCHANGED)
+        failure = error_in_four_parts(error, url, f"counting {sink.target}", UNCHANGED)
     if failure is not None:
         raise failure
     keys_there = rows - _beyond_first(there)

@@ -30,7 +30,7 @@ _SUMS = ("input", "rows", "distinct", "lost", "duplicated", "wrong", "from_nowhe
 
 
 @dataclass(frozen=True)
-class Newest:
+class KeyedRows:
     """everything: the rows that the stage may read.
     reached: those it has certainly passed; None: all, or none, as all_reached says."""
 
@@ -50,7 +50,7 @@ class FoundKeys:
     complete: bool = True
 
 
-def count_newest(stage: str, newest: Newest) -> FoundKeys:
+def count_newest(stage: str, newest: KeyedRows) -> FoundKeys:
     from pyspark.sql import functions as F
 
     judged = _judge(newest)
@@ -87,7 +87,7 @@ def _extents(stage: str, judged: DataFrame) -> tuple[tuple[Gap, ...], bool]:
     return gaps[:KEPT_GAPS], len(gaps) <= KEPT_GAPS
 
 
-def _judge(newest: Newest) -> DataFrame:
+def _judge(newest: KeyedRows) -> DataFrame:
     """One row per key with a 0 or 1 for each of _SUMS."""
     from pyspark.sql import functions as F
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surestart.remedies.count.counts import NAMES, Counts, Place
+from surestart.remedies.count.counts import NAMES, CountedPlace, Counts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ _PLACE = ("source", "partition")
 
 
 @dataclass(frozen=True)
-class Limit:
+class PartitionLimit:
     """Of one Kafka partition.
 
     begin: where the stage was told to start.
@@ -41,7 +41,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Sides:
+class ComparedRows:
     """input: everything there is; None: only the output is counted.
     reached: what the stage has certainly passed, None when `all_reached` or the limits say it."""
 
@@ -49,10 +49,10 @@ class Sides:
     input: DataFrame | None = None
     reached: DataFrame | None = None
     all_reached: bool = True
-    limits: tuple[Limit, ...] | None = None
+    limits: tuple[PartitionLimit, ...] | None = None
 
 
-def compare(spark: SparkSession, sides: Sides) -> DataFrame:
+def compare_positions(spark: SparkSession, sides: ComparedRows) -> DataFrame:
     """One row per block of 64 positions: the masks lost_mask, there_mask and the numbers of `Counts`."""
     from pyspark.sql import functions as F
 
@@ -87,7 +87,7 @@ def compare(spark: SparkSession, sides: Sides) -> DataFrame:
     return blocks.select(*_PLACE, "block", *[F.expr(text).alias(name) for name, text in _numbers(sides).items()])
 
 
-def _masks(sides: Sides) -> dict[str, str]:
+def _masks(sides: ComparedRows) -> dict[str, str]:
     there = " | ".join(f"out{number}" for number in range(len(sides.outputs)))
     if sides.input is None:
         return {"there_mask": there, "asked": "0L", "must": "0L", "dropped": "0L"}
@@ -111,7 +111,7 @@ def _below(position: str) -> str:
     )
 
 
-def _numbers(sides: Sides) -> dict[str, str]:
+def _numbers(sides: ComparedRows) -> dict[str, str]:
     outputs = [f"out{number}" for number in range(len(sides.outputs))]
     asked = sides.input is not None
     extra = "there_mask & ~input" if asked else "0L"
@@ -134,13 +134,13 @@ def _numbers(sides: Sides) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPlaces:
     totals: Counts
     place_count: int
-    places: tuple[Place, ...]
+    places: tuple[CountedPlace, ...]
 
 
-def read_places(blocks: DataFrame) -> Found:
+def read_places(blocks: DataFrame) -> FoundPlaces:
     """Totals, and each place: first those that something is missing from or wrong with, then the newest others."""
     from pyspark.sql import functions as F
 
@@ -166,12 +166,14 @@ def read_places(blocks: DataFrame) -> Found:
         .collect()
     )
     if not rows or not rows[0]["total"] or rows[0]["places"] == 0:
-        return Found(Counts(), 0, ())
+        return FoundPlaces(Counts(), 0, ())
     places = tuple(
-        Place(row["place"]["source"], row["place"]["partition"], row["first"], row["last"], _counts(row.asDict(), sums))
+        CountedPlace(
+            row["place"]["source"], row["place"]["partition"], row["first"], row["last"], _counts(row.asDict(), sums)
+        )
         for row in rows[1:]
     )
-    return Found(_counts(rows[0].asDict(), sums), int(rows[0]["places"]), places)
+    return FoundPlaces(_counts(rows[0].asDict(), sums), int(rows[0]["places"]), places)
 
 
 def _counts(row: Mapping[str, Any], names: Sequence[str]) -> Counts:

@@ -26,8 +26,10 @@ _ALL = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class _Piece:
-    """A run inside one block or over whole blocks. order: the rank of its first and last block among the blocks of its
-    partition. open_left: no row is there before it in its first block."""
+    """A run inside one block or over whole blocks.
+
+    order: the rank of its first and last block among the blocks of its partition.
+    open_left: no row is there before it in its first block."""
 
     source: str
     partition: int

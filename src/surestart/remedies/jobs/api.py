@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from surestart.errors import CannotTell
+from surestart.typed import NextCommand, typed
+from surestart.words.extras import install_extra
 
 _API = "/api/2.2/jobs"
 _OVER = ("TERMINATED", "SKIPPED", "INTERNAL_ERROR")
@@ -52,12 +54,12 @@ def open_jobs_api(client: Any = None) -> JobsApi:
     try:
         from databricks.sdk import WorkspaceClient
     except ImportError as error:
-        raise _no_client("databricks-sdk is not installed", "pip install 'surestart[databricks]'") from error
+        raise _no_client("databricks-sdk is not installed", install_extra("databricks")) from error
     try:
         return JobsApi(WorkspaceClient())
     except (ValueError, OSError) as error:
         # ValueError: the SDK found no way to log in. OSError covers DatabricksError and everything of the network.
-        raise _no_client(f"no login to Databricks: {str(error)[:200]}", "databricks auth login") from error
+        raise _no_client(f"no login to Databricks: {str(error)[:200]}", typed("databricks", "auth", "login")) from error
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _failures(call: str) -> Iterator[None]:
         raise JobsCallFailed(UNREACHABLE, call, text) from error
 
 
-def _no_client(what: str, command: str) -> CannotTell:
+def _no_client(what: str, command: NextCommand) -> CannotTell:
     return CannotTell(
         what,
         meaning="Whether a job will start this stage in the middle of the remedy is asked through the Jobs API; "

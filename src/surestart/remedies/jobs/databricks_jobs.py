@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.history.process_facts import JOB_RUN
 from surestart.remedies.jobs.api import MISSING, JobsApi, JobsCallFailed, open_jobs_api
 from surestart.remedies.jobs.end_job_runs import EndingRuns, Say
@@ -35,6 +35,7 @@ from surestart.remedies.jobs.state import (
     read_stored_job,
     triggers_of,
 )
+from surestart.typed import typed
 
 __all__ = [
     "JobState",
@@ -113,7 +114,7 @@ def _refuse_own_run(jobs: Sequence[JobState], own_run: str) -> None:
             raise Refused(
                 f"this is run {own_run} of {job.label}, which the remedy would cancel",
                 meaning="It would end itself half-way. Nothing was changed.",
-                next="databricks bundle run sensor_reset   # the job made for remedies",
+                next=typed("databricks", "bundle", "run", "sensor_reset", note="the job made for remedies"),
                 do_not="apply a remedy from inside a stage's own job.",
                 code="OwnJobRun",
             )
@@ -130,7 +131,7 @@ def _pause(api: JobsApi, job: JobState, changed: list[str], say: Say) -> None:
             Refused,
             f"{job.label} has an active {what} that was not there, or was paused, when the journal was written",
             meaning="Somebody has changed or deployed the job since. Pausing it now would forget what it was.",
-            next=f"databricks jobs get {job.job_id}   # pause it there, then run the same command again",
+            next=typed("databricks", "jobs", "get", job.job_id, note="pause it there, then run the same command again"),
             do_not="deploy the bundle while a remedy is open: it sets every schedule as the files say.",
             code="JobChanged",
         )
@@ -140,7 +141,7 @@ def _pause(api: JobsApi, job: JobState, changed: list[str], say: Say) -> None:
         api.update_job(job.job_id, settings)
         changed.append(f"{job.label} paused ({', '.join(settings)})")
         say(changed[-1])
-    reach("jobs.after_pause")
+    fail_point("jobs.after_pause")
 
 
 def _unpause(api: JobsApi, job: JobState, say: Say) -> bool:
@@ -162,5 +163,5 @@ def _unpause(api: JobsApi, job: JobState, say: Say) -> bool:
     if settings:
         api.update_job(job.job_id, settings)
         say(f"{job.label} active again ({', '.join(settings)})")
-    reach("jobs.after_unpause")
+    fail_point("jobs.after_unpause")
     return ours != missing

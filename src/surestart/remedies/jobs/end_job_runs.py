@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 
 from surestart.errors import StoppedHalfway
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.remedies.jobs.api import BAD_STATE, MISSING, JobRun, JobsApi, JobsCallFailed
 from surestart.remedies.jobs.failures import call_failed, so_far
 from surestart.remedies.jobs.state import JobState, triggers_of
+from surestart.typed import typed
 
 Say = Callable[[str], object]
 
@@ -44,7 +45,7 @@ class EndingRuns:
             sleep(poll_seconds)
 
     def is_deleted(self, job: JobState, failure: JobsCallFailed) -> bool:
-        """Whether that is why the call has failed; then only the runs of it that are known are ended."""
+        """Whether the call has failed because the job is deleted. Then only its known runs are ended."""
         if failure.kind != MISSING or job.job_id in self._deleted:
             return False
         try:
@@ -98,7 +99,9 @@ class EndingRuns:
             raise StoppedHalfway(
                 f"{job.label} is not paused any more ({', '.join(active)}). So far: {so_far(self._changed)}",
                 meaning="Somebody has un-paused or deployed the job while its runs were being ended.",
-                next=f"databricks jobs get {job.job_id}   # find out who, then run the same command again",
+                next=typed(
+                    "databricks", "jobs", "get", job.job_id, note="find out who, then run the same command again"
+                ),
                 do_not="deploy the bundle while a remedy is open: it sets every schedule as the files say.",
                 code="JobChanged",
             )
@@ -126,7 +129,7 @@ class EndingRuns:
         self.cancelled[run.run_id] = job
         self._changed.append(f"run {run.run_id} of {job.label} cancelled")
         self._say(self._changed[-1])
-        reach("jobs.after_cancel")
+        fail_point("jobs.after_cancel")
 
     def _tell(self, run: JobRun, job: JobState, seconds: float) -> None:
         word = f"{run.state} {int(seconds) // 30}"
@@ -140,8 +143,15 @@ class EndingRuns:
         return StoppedHalfway(
             f"{what}{more} after {limit_seconds:.0f} s. So far: {so_far(self._changed)}",
             meaning="A run that goes on may still write. The triggers stay paused, so that nothing new starts.",
-            next=f"databricks jobs list-runs --job-id {job.job_id} --active-only   "
-            "# when it is empty, run the same command again",
+            next=typed(
+                "databricks",
+                "jobs",
+                "list-runs",
+                "--job-id",
+                job.job_id,
+                "--active-only",
+                note="when it is empty, run the same command again",
+            ),
             do_not="clear any output before that run has ended.",
             code="RunDoesNotEnd",
         )

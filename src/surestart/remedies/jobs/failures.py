@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from surestart.errors import CannotTell, StoppedHalfway, SurestartError
 from surestart.remedies.jobs.api import DENIED, MISSING, JobsCallFailed
 from surestart.remedies.jobs.state import JobState
+from surestart.typed import NextStep, typed
 
 
 def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Sequence[str]) -> SurestartError:
@@ -16,7 +17,7 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
             CannotTell,
             f"not allowed: {doing}: {failure}",
             meaning="Pausing a job takes CAN_MANAGE on it, cancelling its runs CAN_MANAGE_RUN.",
-            next=f"databricks jobs get-permissions {job.job_id}   # then run the same command again",
+            next=typed("databricks", "jobs", "get-permissions", job.job_id, note="then run the same command again"),
             do_not="go on without stopping it: it would start the stream over half-cleared output.",
             code="JobPermissionDenied",
         )
@@ -26,7 +27,9 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
             CannotTell,
             f"{doing}: one answer says that it is not there, another that it is: {failure}",
             meaning="Whether it was deleted cannot be told, and so not whether it starts its stage again.",
-            next=f"databricks jobs get {job.job_id}   # once the answers agree, run the same command again",
+            next=typed(
+                "databricks", "jobs", "get", job.job_id, note="once the answers agree, run the same command again"
+            ),
             do_not="take it for stopped: runs of a deleted job go on.",
             code="JobNotFound",
         )
@@ -35,7 +38,7 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
         CannotTell,
         f"{doing}: {failure}",
         meaning="The workspace gave no usable answer; whether the last call had an effect is unknown.",
-        next=f"databricks jobs get {job.job_id}   # when it answers, run the same command again",
+        next=typed("databricks", "jobs", "get", job.job_id, note="when it answers, run the same command again"),
         do_not="clear any output before the jobs are known to stand still.",
         code="JobsNotReachable",
     )
@@ -47,11 +50,11 @@ def half_or(
     what: str,
     *,
     meaning: str,
-    next: str,
+    next: NextStep,
     do_not: str,
     code: str,
 ) -> SurestartError:
-    """StoppedHalfway when something was changed already, with what that was."""
+    """The error; StoppedHalfway when something was changed already, with what was changed."""
     half = StoppedHalfway if changed else kind
     return half(f"{what}. So far: {so_far(changed)}", meaning=meaning, next=next, do_not=do_not, code=code)
 
@@ -66,7 +69,9 @@ def not_resumed(failures: Sequence[tuple[JobState, JobsCallFailed]], resumed: Se
     return StoppedHalfway(
         f"{len(failures)} of the paused jobs could not be un-paused: {what}. So far: {done}",
         meaning="These stages do not run until somebody starts them; nothing is lost, the backlog grows.",
-        next=f"databricks jobs get-permissions {failures[0][0].job_id}   # then run the same command again",
+        next=typed(
+            "databricks", "jobs", "get-permissions", failures[0][0].job_id, note="then run the same command again"
+        ),
         do_not="un-pause jobs that were paused before the remedy.",
         code="JobsNotResumed",
     )

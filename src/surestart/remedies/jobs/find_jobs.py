@@ -22,7 +22,7 @@ from surestart.remedies.jobs.state import JobState, triggers_of
 from surestart.typed import typed
 
 RUN_HISTORY, TAGS = "run history", "tags"
-# The role of a job that applies remedies (resources/sensor_reset.job.yml): it starts stages and is none of theirs.
+# The role of a job that applies remedies (resources/sensor_reset.job.yml). It starts stages, and is no stage's own job.
 REMEDY_ROLE = "remedy"
 _JOB_IN_URL = re.compile(r"(?:#job|/jobs)/(\d+)")
 _PLACES = ("root", "checkpoint_root", "catalog", "schema")
@@ -191,9 +191,9 @@ def _cannot_ask(failure: JobsCallFailed, queries: Sequence[str]) -> CannotTell:
         if denied
         else "The workspace gave no usable answer. "
         "Whether a job would start a stage in the middle of the remedy is unknown. Nothing was changed.",
-        next="databricks current-user me   # then ask an admin for CAN_MANAGE on the jobs"
+        next=typed("databricks", "current-user", "me", note="then ask an admin for CAN_MANAGE on the jobs")
         if denied
-        else "databricks jobs list   # when it answers, run the same command again",
+        else typed("databricks", "jobs", "list", note="when it answers, run the same command again"),
         do_not="take a job that cannot be seen for one that is not there.",
         code="JobsNotReachable",
     )
@@ -205,7 +205,7 @@ def _no_job(environment: Environment, queries: Sequence[str]) -> CannotTell:
         f"tags pipeline={environment.pipeline}, environment={environment.name}, stage=... and this checkpoint",
         meaning="There may be none, or this login may not see it: the platform leaves out what one may not view. "
         "Nothing was changed.",
-        next="databricks jobs list   # as somebody who sees every job",
+        next=typed("databricks", "jobs", "list", note="as somebody who sees every job"),
         do_not="go on while something may start these stages: it would fill what the remedy is about to clear.",
         code="JobNotFound",
     )

@@ -14,7 +14,7 @@ from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs, rea
 
 
 def as_before(jobs: Iterable[JobState], journals: Iterable[Journal], digest: str = "") -> tuple[JobState, ...]:
-    """The jobs as they are now, but with what other remedies have paused and not set back told as active."""
+    """The jobs as they are now; those that other remedies have paused and not set back are taken as active."""
     found = []
     for job in jobs:
         active = {
@@ -31,7 +31,8 @@ def as_before(jobs: Iterable[JobState], journals: Iterable[Journal], digest: str
 
 
 def with_new_jobs(known: StoppedJobs, there: StoppedJobs) -> StoppedJobs:
-    """What the journal knows, and the jobs that came since: deployed anew under another id, for one."""
+    """The jobs that the journal knows, and those that came since, such as a job that was deployed anew under another
+    id."""
     ids = {job.job_id for job in known.jobs}
     return replace(known, jobs=(*known.jobs, *(job for job in there.jobs if job.job_id not in ids)))
 
@@ -49,7 +50,8 @@ def taken_over(jobs: Sequence[JobState], journals: Iterable[Journal], digest: st
 
 
 def without_held(stopped: StoppedJobs, journals: Iterable[Journal], digest: str) -> StoppedJobs:
-    """Those that no other remedy keeps paused at this moment. It knows from `as_before` how they are to be set."""
+    """The jobs that no other remedy keeps paused at this moment. That remedy knows from `as_before` how to set its own
+    back."""
     held = {
         job.job_id
         for journal in journals

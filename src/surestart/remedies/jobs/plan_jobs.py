@@ -21,12 +21,12 @@ from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import JOBS, UNPAUSE, read_journals
+from surestart.remedies.basis.beside import FILL
+from surestart.remedies.basis.plan import FORK, Effect, Plan, Step
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.jobs.paused_before import as_before
-from surestart.remedies.plan.beside import FILL
-from surestart.remedies.plan.plan import Effect, Plan, Step
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def stops_jobs(plan: Plan) -> bool:
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
     """The plan with the jobs that it stops. mode: all, each stage has one; found, those that there are; none, nobody is
     asked; auto, none where no job can know of this place, else all."""
-    if plan.remedy in ("resume", "backfill") or not plan.steps or mode == NONE:
+    if plan.remedy in ("resume", "backfill") or plan.method == FORK or not plan.steps or mode == NONE:
         return plan
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):
@@ -97,7 +97,7 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
     )
 
 
-def read_jobs_now(run: Running, *, as_planned: bool = True) -> StoppedJobs:
+def read_jobs_now(run: StepContext, *, as_planned: bool = True) -> StoppedJobs:
     """How the jobs of the plan's stages are set; one that another remedy has paused and left so counts as it was before
     that. as_planned: raises Refused when the plan names others than there are now."""
     step = next(step for step in run.plan.steps if step.kind == JOBS)

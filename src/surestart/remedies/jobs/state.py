@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surestart.errors import UsageError
+from surestart.typed import surestart
 
 PAUSED, UNPAUSED = "PAUSED", "UNPAUSED"
 _ONE = ("schedule", "continuous", "trigger")
@@ -81,9 +82,8 @@ class JobState:
 @dataclass(frozen=True)
 class StoppedJobs:
     """jobs: as they were before anything was done to them.
-    cancelled: runs that were told to end, and have ended.
-
-    With `cancelled` left empty it is the intent, which a journal keeps before the first job is paused."""
+    cancelled: runs that were told to end, and have ended. Empty before the first job is paused: then the journal keeps
+        what is about to be done."""
 
     jobs: tuple[JobState, ...]
     cancelled: tuple[int, ...] = ()
@@ -200,7 +200,7 @@ def _unreadable(what: str, values: object, error: Exception) -> UsageError:
     return UsageError(
         f"a {what} in the journal cannot be read: {type(error).__name__}: {error} in {str(values)[:200]}",
         meaning="It says which jobs were paused and what they were before. Nothing was changed.",
-        next="surestart history",
+        next=surestart("history"),
         do_not="un-pause every job by hand: one that was paused before the remedy was paused for a reason.",
         code="JobsNotReadable",
     )

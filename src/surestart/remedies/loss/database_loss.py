@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, explained
+from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
 from surestart.facts.postgres.target import find_target
+from surestart.remedies.basis.chain import POSITION, Link
+from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
 from surestart.remedies.count.count_databases import count_against
-from surestart.remedies.plan.chain import POSITION, Link
-from surestart.remedies.plan.database_facts import read_column_names, read_database, read_marks
 from surestart.sinks.delta.merge import newest_per_key
 from surestart.sinks.postgres.once import Marks
 from surestart.sinks.postgres.remedy import going
@@ -24,12 +24,12 @@ from surestart.spark.delta_table import read_columns, read_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from surestart.remedies.loss.loss import Loss, Reaching
+    from surestart.remedies.loss.loss import Loss, LossSearch
 
 _AT_A_TIME = 500_000
 
 
-def find_database_loss(found: Reaching, link: Link, sink: PostgresSink, kept: DataFrame | None) -> Loss:
+def find_database_loss(found: LossSearch, link: Link, sink: PostgresSink, kept: DataFrame | None) -> Loss:
     """Of the rows of the table that would go: those that will not come again."""
     from surestart.remedies.loss.loss import Loss, count_lost
 
@@ -37,7 +37,7 @@ def find_database_loss(found: Reaching, link: Link, sink: PostgresSink, kept: Da
         return Loss()
     rows = read_placed(found.spark, sink, None if kept is None else read_marks(kept))
     if rows is None:
-        return _by_columns(found.spark, link, sink)
+        return find_loss_by_columns(found.spark, link, sink)
     return count_lost(found, link, rows, f"PostgreSQL {sink.target}")
 
 
@@ -72,13 +72,13 @@ def _positions(spark: SparkSession, sink: PostgresSink, marks: Marks | None, sin
                 some = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))
                 blocks = some if blocks is None else blocks.unionAll(some)
     except psycopg.Error as error:
-        failure = explained(error, url, f"reading the positions of {sink.target}", UNCHANGED)
+        failure = error_in_four_parts(error, url, f"reading the positions of {sink.target}", UNCHANGED)
     if failure is not None:
         raise failure
     if blocks is None:
         return spark.createDataFrame([], "source STRING, partition INT, offset BIGINT")
     bits = F.filter(F.sequence(F.lit(0), F.lit(63)), lambda bit: F.getbit("mask", bit) == 1)
-    # A row without a position is one all the same.
+    # A row without a position counts as well.
     offsets = F.when(F.col("block").isNull(), F.array(F.lit(None).cast("bigint"))).otherwise(
         F.transform(bits, lambda bit: F.col("block") * 64 + bit)
     )
@@ -106,8 +106,8 @@ def _query(connection: Any, sink: PostgresSink, marks: Marks | None, since: str)
     )
 
 
-def _by_columns(spark: SparkSession, link: Link, sink: PostgresSink) -> Loss:
-    """All of it goes: which rows stay could not be said."""
+def find_loss_by_columns(spark: SparkSession, link: Link, sink: PostgresSink) -> Loss:
+    """By all columns: the whole table goes, because which rows stay cannot be said."""
     from surestart.remedies.loss.loss import Loss
 
     mirror, expected = link.mirror_of(sink), None

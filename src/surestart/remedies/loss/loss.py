@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
-from surestart.remedies.loss.still_given import Giving
-from surestart.remedies.plan.chain import POSITION, Link
-from surestart.remedies.plan.kept import removed_rows
-from surestart.remedies.plan.missing_positions import not_in
+from surestart.remedies.basis.chain import POSITION, Link
+from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.rows_that_stay import removed_rows
+from surestart.remedies.loss.still_given import SourceGives
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.large_side import large_side
 
@@ -36,8 +36,8 @@ class Loss:
 
 
 @dataclass
-class Reaching:
-    """Asked stage by stage, the first one first.
+class LossSearch:
+    """The search for rows that a plan would lose. It is asked stage by stage, the first stage first.
 
     kept: of each stage, the marks below which rows stay; None: none do.
     counted: the lost positions so far, of which those from `before` on are of the stage asked last."""
@@ -45,13 +45,13 @@ class Reaching:
     spark: SparkSession
     environment: Environment
     links: Mapping[str, Link]
-    giving: Giving
+    giving: SourceGives
     kept: dict[str, DataFrame | None] = field(default_factory=dict)
     counted: list[DataFrame] = field(default_factory=list)
     before: int = 0
 
     def keep(self, link: Link, kept: DataFrame | None) -> None:
-        """These rows of the stage stay, and none of them is lost."""
+        """Notes that these rows of the stage stay, so that none of them is lost."""
         self.kept[link.name] = kept
         del self.counted[self.before :]
 
@@ -63,22 +63,22 @@ class Reaching:
         if marks is None:
             return self.lost(above, rows)
         assert link.input is not None
-        missing: DataFrame | None = _below(rows, marks)
+        missing: DataFrame | None = rows_below(rows, marks)
         if missing is not None and read_columns(self.spark, link.input) is not None:
-            missing = not_in(missing, _below(read_table(self.spark, link.input), marks))
+            missing = not_in(missing, rows_below(read_table(self.spark, link.input), marks))
         again = self.lost(above, removed_rows(rows, marks))
         if missing is None or again is None:
             return missing if again is None else again
         return missing.select(*POSITION).unionAll(again.select(*POSITION))
 
 
-def count_lost(found: Reaching, link: Link, rows: DataFrame, where: str = "") -> Loss:
+def count_lost(found: LossSearch, link: Link, rows: DataFrame, where: str = "") -> Loss:
     """where: the table, if it is not the stage's own."""
     lost = found.lost(link, rows)
     return Loss() if lost is None else summarize(found, link, lost, where)
 
 
-def summarize(found: Reaching, link: Link, lost: DataFrame, where: str = "") -> Loss:
+def summarize(found: LossSearch, link: Link, lost: DataFrame, where: str = "") -> Loss:
     groups = _groups(lost)
     if not groups:
         return Loss()
@@ -107,7 +107,7 @@ def summarize(found: Reaching, link: Link, lost: DataFrame, where: str = "") -> 
     return Loss(numbers, why, marks, other_topic, every)
 
 
-def _below(rows: DataFrame, marks: DataFrame) -> DataFrame:
+def rows_below(rows: DataFrame, marks: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     named = F.broadcast(marks.toDF("k_source", "k_partition", "k_below"))

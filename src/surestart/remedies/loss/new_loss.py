@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
-from surestart.journal.start import read_kept
+from surestart.journal.stage_start import read_kept
 from surestart.journal.step_kinds import RESTORE, kind_of
+from surestart.remedies.basis.beside import BESIDE
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule
+from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again
+from surestart.remedies.loss.find_loss import begin_loss_search, find_loss
 from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
-from surestart.remedies.loss.source_reach import find_loss, reaching
-from surestart.remedies.plan.beside import BESIDE
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.journaling import again
-from surestart.remedies.plan.kept import find_kept, read_rule
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running
-from surestart.remedies.plan.same_topic import recorded_topic, refuse_other_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def refuse_new_loss(run: Running, begun: bool) -> None:
+def refuse_new_loss(run: StepContext, begun: bool) -> None:
     """Raises while every row is still where it was, or where its removal can be undone."""
     if run.plan.remedy == "retire" or run.plan.method == BESIDE:
         return  # Removed for good, or looked at when all is filled.
@@ -39,7 +39,7 @@ def refuse_new_loss(run: Running, begun: bool) -> None:
     top = _kept(run, links[0])
     if top is not None:
         refuse_other_topic(run.environment, links[0], top, topic, "Its rows are still in the output.")
-    found = reaching(run.spark, run.environment, links, topic)
+    found = begin_loss_search(run.spark, run.environment, links, topic)
     for link in links:
         step = removing.get(link.name)
         loss = find_loss(found, link, _kept(run, link))
@@ -56,14 +56,14 @@ def refuse_new_loss(run: Running, begun: bool) -> None:
         )
 
 
-def _planned(run: Running, step: Step | None) -> int:
+def _planned(run: StepContext, step: Step | None) -> int:
     return 0 if step is None else int(step.arguments.get("lost", run.plan.loss))
 
 
-def _kept(run: Running, link: Link) -> DataFrame | None:
+def _kept(run: StepContext, link: Link) -> DataFrame | None:
     keep = next((step for step in run.plan.steps if step.kind == "keep" and step.stage == link.name), None)
     if keep is None:
         return None
     if keep.id in run.journal.done:
         return read_kept(run.spark, run.environment, run.digest, link.name)
-    return find_kept(run.spark, run.environment, read_rule(keep.arguments["rule"]))
+    return find_stay_marks(run.spark, run.environment, read_rule(keep.arguments["rule"]))

@@ -12,16 +12,16 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.journal.step_kinds import RESTORE
-from surestart.remedies.loss.loss import Loss, Reaching, summarize
-from surestart.remedies.loss.source_reach import reaching, together
+from surestart.remedies.basis.chain import POSITION, Link
+from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.rows_that_stay import read_at
+from surestart.remedies.basis.same_topic import recorded_topic
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again
+from surestart.remedies.loss.find_loss import begin_loss_search, together
+from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.remedies.loss.still_given import EVIDENCE
-from surestart.remedies.plan.chain import POSITION, Link
-from surestart.remedies.plan.journaling import again
-from surestart.remedies.plan.kept import read_at
-from surestart.remedies.plan.missing_positions import not_in
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running
-from surestart.remedies.plan.same_topic import recorded_topic
 from surestart.spark.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def find_rewind_loss(
     if all(rows is None for rows in going.values()):
         return Loss()
     topic = recorded_topic(read_runs(environment, spark), links[0], environment)
-    found = reaching(spark, environment, links, topic)
+    found = begin_loss_search(spark, environment, links, topic)
     by_name = {link.name: link for link in links}
     losses = []
     for link in links:
@@ -49,7 +49,7 @@ def find_rewind_loss(
 
 
 def _not_again(
-    found: Reaching, links: Mapping[str, Link], link: Link, versions: Mapping[str, int], rows: DataFrame | None
+    found: LossSearch, links: Mapping[str, Link], link: Link, versions: Mapping[str, int], rows: DataFrame | None
 ) -> DataFrame | None:
     if rows is None or link.name == found.giving.link.name:
         return None if rows is None else found.giving.lost(rows)
@@ -68,7 +68,7 @@ def counts_by_position(spark: SparkSession, link: Link) -> bool:
     return all(found is None or set(POSITION) <= found.keys() for found in columns)
 
 
-def refuse_new_rewind_loss(run: Running, begun: bool) -> None:
+def refuse_new_rewind_loss(run: StepContext, begun: bool) -> None:
     """Raises where more rows would be lost by now than when the plan was made, while those of its first stage are still
     where they were."""
     versions = {
@@ -98,7 +98,7 @@ def _going(spark: SparkSession, environment: Environment, link: Link, versions: 
         if columns is None or not set(POSITION) <= columns.keys():
             continue
         told = [one for one in EVIDENCE if len(link.outputs) == 1 and one in columns]
-        # The mark that a former version left of a RESTORE not made yet has nothing but nulls.
+        # A former version marked a RESTORE that it had not made yet by a row of nothing but nulls.
         rows = read_table(spark, table).where(f"NOT ({' AND '.join(f'`{one}` IS NULL' for one in columns)})")
         rows = rows.select(*POSITION, *told)
         now = rows if now is None else now.unionAll(rows)

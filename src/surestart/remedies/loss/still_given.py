@@ -17,15 +17,16 @@ from surestart.errors import CannotTell
 from surestart.facts.delta.pinned import first_line, reading_errors
 from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.journal.next_command import named
-from surestart.remedies.plan.chain import POSITION, Link, Output
-from surestart.remedies.plan.missing_positions import not_in
-from surestart.remedies.plan.same_topic import describe_other_topic
+from surestart.remedies.basis.chain import POSITION, Link, Output
+from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.same_topic import describe_other_topic
 from surestart.sources.auto_loader import file_listing
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.large_side import large_side
 from surestart.spark.session import runs_on_databricks
+from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _NAMED, _FILES = 1000, 100_000
 
 
 @dataclass(frozen=True)
-class Giving:
+class SourceGives:
     """topic_id: of the topic that the stage has read from; "": unknown.
     as_read: source, partition, last: of the files that are as the stage has read them, up to that line."""
 
@@ -123,7 +124,7 @@ class Giving:
         spark, place = self.spark, "source STRING"
         gone = spark.createDataFrame([(row["source"],) for row in judged if not row["there"]], place)
         other = [row["source"] for row in judged if row["there"]]
-        # Rows without a file's name are of no file.
+        # Rows without a file name belong to no file.
         lost = _of_files(rows, gone).unionAll(rows.where("source IS NULL"))
         if not other:
             return lost
@@ -132,7 +133,7 @@ class Giving:
         altered = _of_files(rows, spark.createDataFrame([(name,) for name in other], place))
         marks = list(POSITION)
         if "payload" in rows.columns:
-            # As the stage would write it: it may have made something else of it.
+            # In the form in which the stage writes it, which may be another one.
             lines, marks = self.link.stage.transform(lines), [*POSITION, "_content"]
             altered, lines = (some.withColumn("_content", F.xxhash64("payload")) for some in (altered, lines))
         missing = altered.join(large_side(lines.select(*marks)), marks, "left_anti")
@@ -145,9 +146,9 @@ def _of_files(rows: DataFrame, files: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(files), "source", "left_semi").select(*rows.columns)
 
 
-def read_giving(spark: SparkSession, environment: Environment, link: Link, topic_id: str = "") -> Giving:
-    """What the source is asked once, however many tables of the plan hang on it."""
-    giving = Giving(spark, environment, link, topic_id)
+def read_giving(spark: SparkSession, environment: Environment, link: Link, topic_id: str = "") -> SourceGives:
+    """What the source will give. It is asked once, however many tables of the plan depend on it."""
+    giving = SourceGives(spark, environment, link, topic_id)
     source = link.stage.source
     if isinstance(source, KafkaSource):
         from surestart.facts.kafka.evidence import read_kafka_evidence
@@ -162,7 +163,7 @@ def read_giving(spark: SparkSession, environment: Environment, link: Link, topic
             if len(files) > _FILES:
                 return replace(giving, as_read=as_read, gives_all=judged.where("NOT as_read").isEmpty())
             same = [(row["source"], row["partition"], row["last"]) for row in files if row["as_read"]]
-            # Known from here on: asked again for each table of the plan, all rows of this one would be read again.
+            # Computed once and kept: otherwise each table of the plan would read all rows of this one again.
             as_read = spark.createDataFrame(same, as_read.schema)
             return replace(giving, as_read=as_read, gives_all=len(same) == len(files))
     return giving
@@ -181,7 +182,7 @@ def read_row_positions(spark: SparkSession, outputs: Sequence[Output]) -> DataFr
     return rows
 
 
-def _judge_files(giving: Giving, source: FileSource, rows: DataFrame) -> DataFrame:
+def _judge_files(giving: SourceGives, source: FileSource, rows: DataFrame) -> DataFrame:
     """One row per file of these rows: source, partition, last; there, and as_read: nothing about it has changed."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
@@ -220,7 +221,7 @@ def _unread(label: str, problem: Exception, environment: Environment) -> CannotT
     return CannotTell(
         f"{label} could not be read: {first_line(problem)}",
         meaning="Whether it still has the rows that would be removed cannot be told. Nothing was changed.",
-        next=f"surestart doctor {named(environment)}",
+        next=surestart("doctor", place=named(environment)),
         do_not="remove the rows by hand.",
         code="SourceUnread",
     )

@@ -16,30 +16,30 @@ from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now
 from surestart.journal.next_command import plan_command
-from surestart.remedies.loss.loss import Loss, Reaching
-from surestart.remedies.loss.source_reach import find_loss, hidden_below, reaching, together
-from surestart.remedies.plan.chain import POSITION, Chain, Link
-from surestart.remedies.plan.kept import (
-    KEEP_NOTHING,
-    NOTHING,
-    PROCESSED,
-    KeptRule,
-    find_kept,
-    removed_rows,
-    summarize_kept,
-)
-from surestart.remedies.plan.other_writers import name_other_writers
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.plan.world import (
+from surestart.remedies.basis.chain import POSITION, Chain, Link
+from surestart.remedies.basis.other_writers import name_other_writers
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.preconditions import (
     LinkFacts,
     TableFacts,
-    as_world,
+    as_preconditions,
     read_link,
     read_table_facts,
     refuse_unwritable,
 )
-from surestart.remedies.planning.foretell import check_loss, describe_plan, number, undo_until, without_keep_lost
+from surestart.remedies.basis.rows_that_stay import (
+    KEEP_NOTHING,
+    NOTHING,
+    PROCESSED,
+    StayRule,
+    find_stay_marks,
+    removed_rows,
+    summarize_marks,
+)
+from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
+from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, hidden_below, together
+from surestart.remedies.loss.loss import Loss, LossSearch
+from surestart.remedies.planning.estimate import check_loss, describe_plan, number, undo_until, without
 from surestart.remedies.planning.plan_database import plan_database
 from surestart.remedies.planning.plan_own_sink import plan_own_sink
 from surestart.remedies.planning.request import Request
@@ -58,7 +58,7 @@ def plan_in_place(
     chain: Chain,
     remedy: str,
     stage: str,
-    rule: KeptRule,
+    rule: StayRule,
     request: Request,
     intro: Sequence[str] = (),
 ) -> Plan:
@@ -69,21 +69,21 @@ def plan_in_place(
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)
-    refuse_other_topic(environment, top, find_kept(spark, environment, rule), topic, "Nothing was planned.")
-    found, rules, losses, starts = reaching(spark, environment, links, topic), {top.name: rule}, {}, {}
+    refuse_other_topic(environment, top, find_stay_marks(spark, environment, rule), topic, "Nothing was planned.")
+    found, rules, losses, starts = begin_loss_search(spark, environment, links, topic), {top.name: rule}, {}, {}
     for one in facts:
         name = one.link.name
         if name != stage:
             rules[name] = _rule_below(one, facts, rules, spark)
         rules[name], losses[name] = _spare(found, environment, remedy, one.link, rules[name], request)
-        if keeps_rows(rules[name]) and one.link.keyed:
+        if plan_keeps_rows(rules[name]) and one.link.keyed:
             _refuse_columns_of_others(spark, environment, one)
     loss = together(list(losses.values()))
     check_loss(loss, request, remedy, environment, stage)
     steps, effects = _steps(spark, environment, facts, rules, losses)
     marks = {step.stage: step.arguments["sha256"] for step in steps if step.kind == "keep"}
     for one in facts:
-        keeps = keeps_rows(rules[one.link.name])
+        keeps = plan_keeps_rows(rules[one.link.name])
         below_top = one.link.name != stage
         starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
     steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
@@ -97,7 +97,7 @@ def plan_in_place(
         environment=environment_facts(environment),
         created_at=now(),
         touched=tuple(link.name for link in links),
-        world=as_world(facts),
+        world=as_preconditions(facts),
         steps=tuple(steps),
         effects=tuple(effects),
         statements=(*intro, *describe_plan(facts, runs, loss, effects), *name_other_writers(spark, facts)),
@@ -110,17 +110,18 @@ def plan_in_place(
     )
 
 
-def keeps_rows(rule: KeptRule) -> bool:
+def plan_keeps_rows(rule: StayRule) -> bool:
     return rule.kind != NOTHING or bool(rule.at_least)
 
 
 def _spare(
-    found: Reaching, environment: Environment, remedy: str, link: Link, rule: KeptRule, request: Request
-) -> tuple[KeptRule, Loss]:
-    """What stays of the stage, and what is lost with the rest; what would be lost stays if that was asked for."""
-    if keeps_rows(rule):
+    found: LossSearch, environment: Environment, remedy: str, link: Link, rule: StayRule, request: Request
+) -> tuple[StayRule, Loss]:
+    """Which rows of the stage stay, and which are lost with the others. With --keep-lost, rows that would be lost
+    stay."""
+    if plan_keeps_rows(rule):
         _refuse_without_positions(found.spark, environment, link)
-    kept = find_kept(found.spark, environment, rule) if keeps_rows(rule) else None
+    kept = find_stay_marks(found.spark, environment, rule) if plan_keeps_rows(rule) else None
     loss = find_loss(found, link, kept)
     if not loss.of_stage or not request.keep_lost:
         return rule, loss
@@ -133,7 +134,7 @@ def _spare(
         known = least.setdefault(source, {})
         known.update({part: max(mark, known.get(part, 0)) for part, mark in parts.items()})
     rule = replace(rule, at_least=least)
-    found.keep(link, find_kept(found.spark, environment, rule))
+    found.keep(link, find_stay_marks(found.spark, environment, rule))
     return rule, Loss(why=loss.why)
 
 
@@ -145,7 +146,7 @@ def _refuse_without_positions(spark: SparkSession, environment: Environment, lin
             raise Refused(
                 f"{output.table.name} has no column {', '.join(missing)}",
                 meaning="Which of its rows are to be read again cannot be told. Nothing was planned.",
-                next=plan_command(environment, "reset", link.name) + "  # all of it, from the beginning",
+                next=plan_command(environment, "reset", link.name, note="all of it, from the beginning"),
                 code="TableWithoutPositions",
             )
 
@@ -164,24 +165,24 @@ def _refuse_columns_of_others(spark: SparkSession, environment: Environment, one
                 f"{table.table.label} has {len(others)} columns that {link.query} does not write: {', '.join(others)}",
                 meaning="A row that comes back is written whole, and nothing says what it would hold there. Nothing "
                 "was planned.",
-                next=plan_command(environment, "reset", link.name) + "  # every row anew, without values in them",
+                next=plan_command(environment, "reset", link.name, note="every row anew, without values in them"),
                 do_not="drop the column: streams that read the table would stop.",
                 code="ColumnsOfOthers",
             )
 
 
 def _rule_below(
-    one: LinkFacts, facts: Sequence[LinkFacts], rules: Mapping[str, KeptRule], spark: SparkSession
-) -> KeptRule:
+    one: LinkFacts, facts: Sequence[LinkFacts], rules: Mapping[str, StayRule], spark: SparkSession
+) -> StayRule:
     """What stays in a stage below: no more than what stays above it, and no more than it has completely processed."""
     link = one.link
     above = rules[link.upstream]
-    if not keeps_rows(above):
+    if not plan_keeps_rows(above):
         return KEEP_NOTHING
     if link.keyed:
         return above
     assert link.input is not None
-    return KeptRule(
+    return StayRule(
         PROCESSED,
         held={name: table.version for name, table in one.tables.items()},
         given={link.input.name: _input_facts(one, facts, spark).version},
@@ -213,15 +214,15 @@ def _steps(
     spark: SparkSession,
     environment: Environment,
     facts: Sequence[LinkFacts],
-    rules: Mapping[str, KeptRule],
+    rules: Mapping[str, StayRule],
     losses: Mapping[str, Loss],
 ) -> tuple[list[Step], list[Effect]]:
     keep, clear, retire, effects = [], [], [], []
     for one in facts:
         link, rule = one.link, rules[one.link.name]
-        kept, keeps, lost = find_kept(spark, environment, rule), keeps_rows(rule), losses[link.name].of_stage
+        kept, keeps, lost = find_stay_marks(spark, environment, rule), plan_keeps_rows(rule), losses[link.name].of_stage
         if keeps:
-            summary = summarize_kept(kept.collect())
+            summary = summarize_marks(kept.collect())
             arguments: dict[str, Any] = {"rule": rule.as_dict(), **summary}
             what = f"note what stays of {link.query}: {summary['marks']} partitions or files"
             keep.append(Step(f"keep:{link.name}", "keep", what, link.name, arguments))
@@ -270,7 +271,7 @@ def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None)
 
 
 def batches_of(one: LinkFacts) -> str:
-    """For a line about a checkpoint; "" for one that has committed none."""
+    """The committed batches, for a line about a checkpoint; "" where there are none."""
     newest = one.checkpoint.latest_committed
     return "" if newest is None else f"{newest + 1:,} batch{'es' if newest else ''}, "
 
@@ -280,10 +281,10 @@ def _start_line(links: Sequence[Link]) -> str:
 
 
 def _cannot_keep(environment: Environment, remedy: str, link: Link, loss: Loss, request: Request) -> UsageError:
-    options = f"{without_keep_lost(request.options)} --accept-loss {loss.rows}".strip()
+    options = (*without(request.options, "--keep-lost"), "--accept-loss", loss.rows)
     return UsageError(
         f"--keep-lost: which rows of {link.query} to keep cannot be said by position: {loss.why}",
         meaning="Nothing was planned.",
-        next=plan_command(environment, remedy, link.name, options) + "  # if nobody needs them",
+        next=plan_command(environment, remedy, link.name, *options, note="if nobody needs them"),
         code="CannotKeepLost",
     )

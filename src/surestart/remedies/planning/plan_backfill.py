@@ -19,16 +19,17 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.describe_run import named
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now
+from surestart.remedies.basis.backfill_sinks import refuse_unknown_sinks
+from surestart.remedies.basis.chain import Chain, Link
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.ranges import Range, inside, joined, read_range_rows
+from surestart.remedies.basis.unread_begin import refuse_unread_begin
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap, StageCount
-from surestart.remedies.plan.backfill_sinks import refuse_unknown_sinks
-from surestart.remedies.plan.chain import Chain, Link
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.ranges import Range, inside, joined, read_range_rows
-from surestart.remedies.plan.unread_begin import refuse_unread_begin
 from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.run_steps import run_steps
 from surestart.spark.delta_table import read_columns, read_table
+from surestart.typed import PLAN_FILE, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,7 @@ _OF_KEYS = (
 
 
 @dataclass(frozen=True)
-class Between:
+class ArrivalTime:
     """When the rows arrived at their source, in milliseconds; from `first`, before `last`."""
 
     first: int | None = None
@@ -59,7 +60,7 @@ def read_ranges(texts: Sequence[str]) -> tuple[Range, ...]:
             raise UsageError(
                 f"--range {text!r} is not SOURCE:PARTITION:FIRST-LAST",
                 meaning="Which rows are meant is not clear. Nothing was planned.",
-                next="surestart plan backfill raw-ingest --range sensor:0:1200-1299 -o plan.json",
+                next=surestart("plan", "backfill", "raw-ingest", "--range", "sensor:0:1200-1299", "-o", "plan.json"),
             )
         found.append(Range(match["source"], int(match["partition"]), int(match["first"]), int(match["last"])))
     return tuple(found)
@@ -71,7 +72,7 @@ def plan_backfill(
     chain: Chain,
     stage: str,
     ranges: Sequence[Range],
-    between: Between,
+    between: ArrivalTime,
     request: Request,
 ) -> Plan:
     link = chain.link(stage)
@@ -81,7 +82,7 @@ def plan_backfill(
     counts = certify(spark, environment, Chain((link,))).stages
     _refuse_untold(link, environment, counts[0])
     wanted = joined(narrow([gap for one in counts for gap in one.gaps], ranges))
-    if between != Between():
+    if between != ArrivalTime():
         wanted = _of_that_time(spark, environment, chain, stage, wanted, between)
     _refuse_doubling(spark, environment, chain, stage, wanted)
     rows = _rows_of(wanted)
@@ -111,7 +112,7 @@ def _refuse_untold(link: Link, environment: Environment, counted: StageCount) ->
         raise CannotTell(
             f"what {link.query} lacks cannot be told: {why}",
             meaning="A backfill writes what is missing and nothing else. Nothing was planned.",
-            next=f"surestart verify {named(environment)}",
+            next=surestart("verify", place=named(environment)),
             code="GapsUnknown",
         )
 
@@ -129,7 +130,7 @@ def _describe(link: Link, counts: Sequence[StageCount], wanted: Sequence[Range])
         yield f"They are written under an identity of their own; {link.query} may go on meanwhile.{more}"
         if link.keyed:
             yield _OF_KEYS
-    # A database is told only while no batch is in flight; the Delta table beside it is told also then.
+    # The gaps of a database are known only while no batch is in flight; those of the Delta table beside it, always.
     for one in counts:
         if one.cannot_tell:
             yield (
@@ -162,8 +163,8 @@ def _rows_of(wanted: Sequence[Range]) -> int:
 def _refuse_doubling(
     spark: SparkSession, environment: Environment, chain: Chain, stage: str, wanted: Sequence[Range]
 ) -> None:
-    """Rows that somebody removed from this output alone: a stage below that appends has passed them on, and would do so
-    again."""
+    """Raises where a backfill would double rows further down. If somebody removed rows from this output alone, a stage
+    below that appends has already passed them on, and would do so again."""
     for link in chain.below(stage)[1:]:
         if link.keyed or link.upstream != stage or not wanted:
             continue
@@ -174,7 +175,7 @@ def _refuse_doubling(
                 f"{there:,} of the rows that {stage} lacks are in the output of {link.query}",
                 meaning=f"They were removed from the output of {stage} after {link.query} had read them. Written "
                 "again, they are new rows to it, and come twice. Nothing was planned.",
-                next=f"surestart plan reset {stage} {named(environment)} -o plan.json",
+                next=surestart("plan", "reset", stage, place=named(environment), more=PLAN_FILE),
                 do_not="write them into the table yourself.",
                 code="BackfillWouldDouble",
             )
@@ -203,7 +204,7 @@ def _of_that_time(
     chain: Chain,
     stage: str,
     wanted: Sequence[Range],
-    between: Between,
+    between: ArrivalTime,
 ) -> list[Range]:
     from pyspark.sql import functions as F
 
@@ -212,7 +213,7 @@ def _of_that_time(
         raise UsageError(
             f"the rows that {stage} reads have no time of arrival",
             meaning="A range of time cannot be looked up. Nothing was planned.",
-            next=f"surestart plan backfill {stage} --range SOURCE:PARTITION:FIRST-LAST -o plan.json",
+            next=surestart("plan", "backfill", stage, "--range", "SOURCE:PARTITION:FIRST-LAST", "-o", "plan.json"),
         )
     moment = F.unix_millis("source_time")
     if between.first is not None:

@@ -21,15 +21,15 @@ from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import now
 from surestart.journal.next_command import plan_command
+from surestart.remedies.basis.beside import BESIDE, read_beside
+from surestart.remedies.basis.chain import Chain, Link
+from surestart.remedies.basis.other_writers import name_other_writers
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.preconditions import LinkFacts, as_identities, read_link, refuse_unwritable
+from surestart.remedies.basis.same_topic import recorded_topic
+from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, together
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.loss.source_reach import find_loss, reaching, together
-from surestart.remedies.plan.beside import BESIDE, read_beside
-from surestart.remedies.plan.chain import Chain, Link
-from surestart.remedies.plan.other_writers import name_other_writers
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.same_topic import recorded_topic
-from surestart.remedies.plan.world import LinkFacts, as_identities, read_link, refuse_unwritable
-from surestart.remedies.planning.foretell import check_loss, describe_rebuild, number, undo_until
+from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, undo_until
 from surestart.remedies.planning.plan_database import plan_database_swap
 from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.run_steps import run_steps
@@ -54,7 +54,7 @@ def plan_reset_beside(
     runs = read_runs(environment, spark)
     top = links[0]
     topic = recorded_topic(runs, top, environment)
-    found = reaching(spark, environment, links, topic)
+    found = begin_loss_search(spark, environment, links, topic)
     losses = {link.name: find_loss(found, link, None) for link in links}
     loss = together(list(losses.values()))
     check_loss(loss, request, "reset", environment, stage, keeps=False)
@@ -72,7 +72,7 @@ def plan_reset_beside(
         statements=(*_statements(facts, databases, runs, loss), *name_other_writers(spark, facts)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
-        undo=undo_until(facts).replace("(by", "after the swap (by", 1),
+        undo=undo_until(facts, behind="after the swap "),
         settings=dict(request.settings),
         pipeline=request.pipeline,
         options=request.options,
@@ -80,12 +80,12 @@ def plan_reset_beside(
 
 
 def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, request: Request) -> None:
-    in_place = plan_command(environment, "reset", stage) + "  # clears in place"
+    in_place = plan_command(environment, "reset", stage, note="clears in place")
     if request.keep_lost:
         raise UsageError(
             "--keep-lost cannot be had with --beside: what is filled from the source has no row that the source lacks",
             meaning="Nothing was planned.",
-            next=plan_command(environment, "reset", stage, "--keep-lost") + "  # clears in place",
+            next=plan_command(environment, "reset", stage, "--keep-lost", note="clears in place"),
             code="BesideNotOffered",
         )
     for link in chain.below(stage):

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
-from surestart.remedies.plan.chain import EVERY_ROW, GOOD, Link
-from surestart.remedies.plan.database_facts import count_going, read_database, read_marks
-from surestart.remedies.plan.plan import Effect, Step
+from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
+from surestart.remedies.basis.database_facts import count_going, read_database, read_marks
+from surestart.remedies.basis.plan import Effect, Step
 from surestart.sinks.postgres.sink import PostgresSink
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +35,7 @@ def plan_database(link: Link, sink: PostgresSink, kept: DataFrame | None) -> tup
 
 
 def plan_database_swap(link: Link, sink: PostgresSink) -> tuple[Effect, Step]:
-    """It gets the rows that were filled into the stage's Delta table beside."""
+    """The step by which the database gets the rows that were filled into the stage's Delta table beside."""
     effect, step = plan_database(link, sink, None)
     mirror = link.mirror_of(sink)
     assert mirror is not None
@@ -56,6 +57,6 @@ def _refuse_unknown(link: Link, sink: PostgresSink) -> None:
     raise Refused(
         f"{link.query}: PostgreSQL {sink.target} {why}",
         meaning="Which rows have to stay there cannot be told. Nothing was planned.",
-        next=f"surestart plan reset {link.name} -o plan.json  # all of it, from the beginning",
+        next=surestart("plan", "reset", link.name, "-o", "plan.json", note="all of it, from the beginning"),
         code="DatabaseOnly",
     )

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
+from surestart.errors import UsageError
 from surestart.history.read_runs import read_runs
-from surestart.journal.half_way import refuse_half_way
+from surestart.journal.next_command import plan_command
+from surestart.journal.unfinished import refuse_unfinished
+from surestart.remedies.basis.chain import Chain, refuse_declared
+from surestart.remedies.basis.plan import Plan
 from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
-from surestart.remedies.plan.chain import Chain, refuse_declared
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.planning.plan_backfill import Between, plan_backfill, read_ranges
+from surestart.remedies.planning.declared_readers import name_readers
+from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill, read_ranges
 from surestart.remedies.planning.plan_beside import plan_reset_beside
-from surestart.remedies.planning.plan_replay import From, plan_replay, read_positions, read_time
+from surestart.remedies.planning.plan_fork import plan_fork
+from surestart.remedies.planning.plan_move import plan_move
+from surestart.remedies.planning.plan_replay import ReplayFrom, parse_positions, plan_replay, read_time
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rewind_choice import To
+from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.remedies.planning.wanted import Wanted
 from surestart.runs.judge_start import judge_stage
 from surestart.sources.kafka import KafkaSource
-from surestart.words.next_commands import Commands
+from surestart.streams.stream import Stream
+from surestart.typed import Words
+from surestart.words.next_commands import commands_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,16 +46,23 @@ def plan_remedy(
     *,
     settings: Mapping[str, str] | None = None,
     pipeline: str = "",
-    place: str = "",
+    place: Words = (),
+    streams: Sequence[Stream] = (),
 ) -> Plan:
     """What the remedy would do, with the jobs that it stops; nothing is changed.
 
     settings, pipeline: how the stages were made, for whoever applies it.
-    place: what a printed command needs beside the environment."""
+    place: what a printed command needs beside the environment.
+    streams: others than the chain's own that are declared; the plan names those that read what it changes."""
     name = wanted.stage.removeprefix(f"{environment.pipeline}-")
-    refuse_declared(environment, chain, name, wanted.remedy, emptied=wanted.clear_tables)
+    _check_beside(environment, name, wanted)
+    forks = wanted.remedy == "rewind" and bool(wanted.beside)
+    # Streams below are no part of a fork.
+    refuse_declared(
+        environment, Chain((chain.link(name),)) if forks else chain, name, wanted.remedy, emptied=wanted.clear_tables
+    )
     for link in chain.below(name):
-        refuse_half_way(environment, link.query, spark, place)
+        refuse_unfinished(environment, link.query, spark, place)
         if isinstance(link.stage.source, KafkaSource):
             # Before the jobs are paused and rows are cleared: the remedy begins a new stream in the end.
             link.stage.source.refuse_shown_secrets(spark)
@@ -59,8 +74,29 @@ def plan_remedy(
         run=not wanted.no_run,
         options=wanted.options,
     )
-    plan = _plan(spark, environment, chain, name, wanted, request, place)
+    plan = name_readers(_plan(spark, environment, chain, name, wanted, request, place), environment, streams)
     return with_jobs(spark, environment, plan, wanted.jobs or AUTO)
+
+
+def _check_beside(environment: Environment, stage: str, wanted: Wanted) -> None:
+    """Raises where --beside is given in the form of the other remedy, or with what has no effect on a fork."""
+    folder, useless = isinstance(wanted.beside, str), ""
+    if wanted.remedy == "reset" and folder:
+        raise UsageError(
+            f"--beside {wanted.beside}: a reset fills its tables beside those of the stage, and takes no folder",
+            meaning="Nothing was planned.",
+            next=plan_command(environment, "reset", stage, "--beside"),
+        )
+    if wanted.remedy != "rewind" or not wanted.beside:
+        return
+    if wanted.no_run or wanted.accept_loss is not None or wanted.jobs:
+        useless = "--no-run, --accept-loss and --jobs have no effect on a fork: it changes nothing of the stream"
+    if useless or not folder:
+        raise UsageError(
+            useless or "--beside of a rewind needs the folder of the fork",
+            meaning="Nothing was planned.",
+            next=plan_command(environment, "rewind", stage, "--beside", "/scratch/rehearsal"),
+        )
 
 
 def _plan(
@@ -70,33 +106,61 @@ def _plan(
     name: str,
     wanted: Wanted,
     request: Request,
-    place: str,
+    place: Words,
 ) -> Plan:
     if wanted.remedy == "resume":
-        stage, commands = chain.link(name).stage, Commands(name, environment.name, place)
-        judged = judge_stage(environment, stage, read_runs(environment, spark), commands, session=spark)
+        stage, runs = chain.link(name).stage, read_runs(environment, spark)
+        judged = judge_stage(environment, stage, runs, commands_for(stage, environment, place), session=spark)
         return plan_resume(spark, environment, chain, name, judged, request)
     if wanted.remedy == "retire":
         return plan_retire(spark, environment, chain, name, wanted.clear_tables, request)
     if wanted.remedy == "backfill":
-        between = Between(
-            read_time(wanted.arrived_from) if wanted.arrived_from else None,
-            read_time(wanted.arrived_before) if wanted.arrived_before else None,
+        between = ArrivalTime(
+            _time(environment, name, wanted, "arrived_from"), _time(environment, name, wanted, "arrived_before")
         )
         return plan_backfill(spark, environment, chain, name, read_ranges(wanted.range), between, request)
     if wanted.remedy == "replay":
-        begin = From(
+        begin = ReplayFrom(
             batch=wanted.from_batch,
-            time=read_time(wanted.from_time) if wanted.from_time else None,
-            positions=read_positions(wanted.from_positions) if wanted.from_positions else None,
+            time=_time(environment, name, wanted, "from_time"),
+            positions=parse_positions(wanted.from_positions) if wanted.from_positions else None,
             output=wanted.from_output,
         )
         return plan_replay(spark, environment, chain, name, begin, request)
     if wanted.remedy == "restart":
         return plan_restart(spark, environment, chain, name, wanted.from_batch, request)
+    if wanted.remedy == "move":
+        return plan_move(spark, environment, chain, name, wanted.to, request)
+    if wanted.remedy == "rewind" and wanted.beside:
+        to = RewindTo(wanted.to_batch, _time(environment, name, wanted, "to_time"))
+        return plan_fork(spark, environment, chain, name, to, str(wanted.beside), request)
     if wanted.remedy == "rewind":
-        to = To(wanted.to_batch, read_time(wanted.to_time) if wanted.to_time else None)
+        to = RewindTo(wanted.to_batch, _time(environment, name, wanted, "to_time"))
         return plan_rewind(spark, environment, chain, name, to, request)
     if wanted.beside:
         return plan_reset_beside(spark, environment, chain, name, request)
     return plan_reset(spark, environment, chain, name, request)
+
+
+def check_times(environment: Environment, stage: str, wanted: Wanted) -> None:
+    """Raises for a time that is none, or that has no zone; asks nobody."""
+    for option in ("to_time", "from_time", "arrived_from", "arrived_before"):
+        _time(environment, stage, wanted, option)
+
+
+def _time(environment: Environment, stage: str, wanted: Wanted, option: str) -> int | None:
+    """Milliseconds of a moment: a time without a zone is another one wherever it is read."""
+    text = getattr(wanted, option)
+    if text is None:
+        return None
+    moment = read_time(text)
+    if moment.tzinfo is not None:
+        return int(moment.timestamp() * 1000)
+    in_utc = replace(wanted, **{option: f"{moment.isoformat()}Z"})  # type: ignore[arg-type]
+    raise UsageError(
+        f"{text!r} has no time zone",
+        meaning=f"By the clock of this machine it is {moment.astimezone().isoformat()}, which may be another moment "
+        "than the one that is meant. Nothing was planned.",
+        next=plan_command(environment, wanted.remedy, stage, *in_utc.options, note="if it is in UTC"),
+        code="TimeWithoutZone",
+    )

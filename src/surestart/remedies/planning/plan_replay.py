@@ -24,23 +24,24 @@ from surestart.facts.delta import history_evidence, read_history
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import is_query_id, without_undone
+from surestart.journal.former_ids import former_ids
 from surestart.journal.journal import read_journals
 from surestart.journal.next_command import named, plan_command
-from surestart.journal.rewound import former_ids
-from surestart.remedies.plan.chain import Chain, Link
-from surestart.remedies.plan.kept import ALL_OF, PROCESSED, KeptRule, find_kept
-from surestart.remedies.plan.output_end import describe_begins
-from surestart.remedies.plan.plan import Plan
-from surestart.remedies.plan.world import read_table_facts
+from surestart.remedies.basis.chain import Chain, Link
+from surestart.remedies.basis.output_end import describe_begins
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.preconditions import read_table_facts
+from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule, find_stay_marks
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.request import Request
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
-class From:
+class ReplayFrom:
     """At most one of them is given."""
 
     batch: int | None = None
@@ -50,7 +51,7 @@ class From:
 
 
 def plan_replay(
-    spark: SparkSession, environment: Environment, chain: Chain, stage: str, begin: From, request: Request
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, begin: ReplayFrom, request: Request
 ) -> Plan:
     link = chain.link(stage)
     if not link.outputs and not link.keyed:
@@ -58,7 +59,7 @@ def plan_replay(
         raise Refused(
             f"{link.query} writes every row to {where} and to no Delta table",
             meaning="Which rows it had written at some moment is kept nowhere. Nothing was planned.",
-            next=plan_command(environment, "reset", stage) + "  # all of it, from the beginning",
+            next=plan_command(environment, "reset", stage, note="all of it, from the beginning"),
             code="DatabaseOnly",
         )
     if begin.batch is not None or begin.time is not None:
@@ -77,7 +78,7 @@ def plan_replay(
                 f"checkpoint is there (next batch {checkpoint.next_batch})",
                 meaning="Without a batch, a time or positions only a lost checkpoint is replaced: by what the output "
                 "holds. Nothing was planned.",
-                next=plan_command(environment, "replay", stage, "--from-output") + "  # or --from-batch N",
+                next=plan_command(environment, "replay", stage, "--from-output", note="or --from-batch N"),
             )
         rule = _everything(spark, link)
         line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
@@ -86,8 +87,8 @@ def plan_replay(
     return plan_in_place(spark, environment, chain, "replay", stage, rule, request, [line])
 
 
-def _marks(spark: SparkSession, environment: Environment, rule: KeptRule) -> dict[tuple[str, int], int]:
-    rows = find_kept(spark, environment, rule).collect()
+def _marks(spark: SparkSession, environment: Environment, rule: StayRule) -> dict[tuple[str, int], int]:
+    rows = find_stay_marks(spark, environment, rule).collect()
     return {(row["source"], row["partition"]): row["below"] for row in rows}
 
 
@@ -110,37 +111,37 @@ def refuse_unknown_positions(
     raise UsageError(
         f"--from-positions: the output of {link.query} {what}; it holds {known or 'nothing'}{more}",
         meaning="Nothing would be read again. Nothing was planned.",
-        next=plan_command(environment, "replay", link.name, "--from-output") + "  # or positions that it holds",
+        next=plan_command(environment, "replay", link.name, "--from-output", note="or positions that it holds"),
         code="PositionsUnknown",
     )
 
 
-def _nothing_since(environment: Environment, link: Link, begin: From) -> UsageError:
+def _nothing_since(environment: Environment, link: Link, begin: ReplayFrom) -> UsageError:
     when = datetime.datetime.fromtimestamp((begin.time or 0) / 1000, datetime.UTC)
     return UsageError(
         f"no batch of {link.query} was written at {when:%Y-%m-%d %H:%M:%S} UTC or later"
         if link.outputs
         else f"{link.query} writes no Delta table, whose log would say when a batch was written",
         meaning="From where to read again cannot be told by that time. Nothing was planned.",
-        next=f"surestart history {link.name} {named(environment)}  # its batches, for --from-batch",
+        next=surestart("history", link.name, place=named(environment), note="its batches, for --from-batch"),
         code="NothingSince",
     )
 
 
-def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[str, int]] | None = None) -> KeptRule:
+def _everything(spark: SparkSession, link: Link, at_most: Mapping[str, Mapping[str, int]] | None = None) -> StayRule:
     """What the output holds now. Of a stage that reads a table: up to the first row of the table that it has not."""
     named = {source: dict(parts) for source, parts in (at_most or {}).items()}
     held = {output.table.name: read_table_facts(spark, output.table).version for output in link.outputs}
     if link.input is None:
-        return KeptRule(ALL_OF, held=held, at_most=named)
+        return StayRule(ALL_OF, held=held, at_most=named)
     given = {link.input.name: read_table_facts(spark, link.input).version}
     if link.keyed:
         # A keyed table does not say which rows it has seen; merging one again changes nothing.
-        return KeptRule(ALL_OF, held=given, at_most=named)
-    return KeptRule(PROCESSED, held=held, given=given, at_most=named)
+        return StayRule(ALL_OF, held=given, at_most=named)
+    return StayRule(PROCESSED, held=held, given=given, at_most=named)
 
 
-def _before(spark: SparkSession, environment: Environment, link: Link, begin: From) -> tuple[KeptRule, str]:
+def _before(spark: SparkSession, environment: Environment, link: Link, begin: ReplayFrom) -> tuple[StayRule, str]:
     if link.keyed:
         return _before_keyed(spark, environment, link, begin)
     versions, there, batch = {}, {}, begin.batch
@@ -154,12 +155,12 @@ def _before(spark: SparkSession, environment: Environment, link: Link, begin: Fr
     if batch is None:
         raise _nothing_since(environment, link, begin)
     if link.input is None:
-        return KeptRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
+        return StayRule(ALL_OF, held=versions, capped=there), f"Read again from batch {batch} on."
     given = {link.input.name: read_table_facts(spark, link.input).version}
-    return KeptRule(PROCESSED, held=versions, given=given, capped=there), f"Read again from batch {batch} on."
+    return StayRule(PROCESSED, held=versions, given=given, capped=there), f"Read again from batch {batch} on."
 
 
-def _before_keyed(spark: SparkSession, environment: Environment, link: Link, begin: From) -> tuple[KeptRule, str]:
+def _before_keyed(spark: SparkSession, environment: Environment, link: Link, begin: ReplayFrom) -> tuple[StayRule, str]:
     """The checkpoint says which version of the input the batch began at."""
     assert link.input is not None
     checkpoint = read_checkpoint(link.checkpoint)
@@ -186,12 +187,12 @@ def _before_keyed(spark: SparkSession, environment: Environment, link: Link, beg
             code="BatchPurged",
         )
     given = {link.input.name: read_table_facts(spark, link.input).version}
-    rule = KeptRule(PROCESSED, held={link.input.name: versions}, given=given)
+    rule = StayRule(PROCESSED, held={link.input.name: versions}, given=given)
     return rule, f"Read again from batch {batch} on."
 
 
 def _first_commit(
-    spark: SparkSession, environment: Environment, link: Link, table: Table, begin: From, identity: str
+    spark: SparkSession, environment: Environment, link: Link, table: Table, begin: ReplayFrom, identity: str
 ) -> Commit | None:
     """The first commit of the batch, or the first of a batch at that time or later; by the checkpoint's identity, or
     by the newest where the checkpoint is gone."""
@@ -202,7 +203,7 @@ def _first_commit(
         if commit.mark is not None
         and commit.mark.query == link.query
         and is_query_id(commit.query_id)
-        # With the mark of the batch that a rewind went back to comes no row.
+        # The mark of the batch that a rewind went back to brings no row.
         and read_remedy_note(commit.user_metadata) is None
     ]
     if begin.time is not None:
@@ -216,13 +217,13 @@ def _first_commit(
             f"batch {begin.batch} is not in {table.name}: the query's commits there are "
             + (f"{batches[0]} to {batches[-1]}" if batches else "none"),
             meaning="Nothing was planned.",
-            next=f"surestart history {link.name} {named(environment)}",
+            next=surestart("history", link.name, place=named(environment)),
         )
     if found and found[0].batch_id != begin.batch:
         raise CannotTell(
             f"the log of {table.name} has no commit of batch {begin.batch} any more; the oldest is batch {batches[0]}",
             meaning="What the table held before that batch cannot be told from its log.",
-            next=plan_command(environment, "reset", link.name) + "  # or replay --from-positions",
+            next=plan_command(environment, "reset", link.name, note="or replay --from-positions"),
             code="CommitGone",
         )
     return found[0] if found else None
@@ -234,21 +235,21 @@ def _history(spark: SparkSession, table: Table) -> tuple[Commit, ...]:
     return tuple(history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql}").collect()).commits)
 
 
-def read_time(text: str) -> int:
-    """Milliseconds of an ISO 8601 time; one without a zone is UTC."""
+def read_time(text: str) -> datetime.datetime:
+    """An ISO 8601 time; whoever asks for a moment has to look whether it has a zone."""
     try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError as problem:
+        moment = datetime.datetime.fromisoformat(text.strip())
+        moment.timestamp()
+    except (ValueError, OverflowError) as problem:
         raise UsageError(
             f"{text!r} is not a time",
             meaning="Nothing was planned.",
-            next="surestart plan replay raw-ingest --from-time 2026-01-31T03:00:00Z -o plan.json",
+            next=surestart("plan", "replay", "raw-ingest", "--from-time", "2026-01-31T03:00:00Z", "-o", "plan.json"),
         ) from problem
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    return int(zoned.timestamp() * 1000)
+    return moment
 
 
-def read_positions(text: str) -> dict[str, dict[str, int]]:
+def parse_positions(text: str) -> dict[str, dict[str, int]]:
     """{"topic or file": {"partition": first offset to read again}}."""
     try:
         body = json.loads(text)
@@ -264,5 +265,7 @@ def _not_positions(text: str) -> UsageError:
     return UsageError(
         f"{text[:80]!r} is not a set of positions",
         meaning="Nothing was planned.",
-        next='surestart plan replay raw-ingest --from-positions \'{"sensor": {"0": 1200}}\' -o plan.json',
+        next=surestart(
+            "plan", "replay", "raw-ingest", "--from-positions", '{"sensor": {"0": 1200}}', "-o", "plan.json"
+        ),
     )

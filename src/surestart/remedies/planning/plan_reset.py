@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.kept import KEEP_NOTHING
-from surestart.remedies.plan.plan import Plan
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.rows_that_stay import KEEP_NOTHING
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.request import Request
 

@@ -20,9 +20,9 @@ from surestart.facts.storage.local_files import LocalStorage
 from surestart.facts.storage.read_budget import bounded
 from surestart.journal.journal import now
 from surestart.journal.next_command import named, plan_command
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.world import LinkFacts, as_world, read_link
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch
 from surestart.remedies.planning.request import Request
@@ -41,7 +41,7 @@ def plan_restart(
         raise UsageError(
             f"{stage} is a stage that surestart runs",
             meaning="It can be set back with its tables, and started again by the plan itself. Nothing was planned.",
-            next=plan_command(environment, "replay", stage, "--from-batch 0"),
+            next=plan_command(environment, "replay", stage, "--from-batch", 0),
         )
     facts = read_link(link, spark)
     storage = bounded(LocalStorage(str(local_folder(link.checkpoint))))
@@ -70,7 +70,7 @@ def plan_restart(
         environment=environment_facts(environment),
         created_at=now(),
         touched=(stage,),
-        world=as_world([facts]),
+        world=as_preconditions([facts]),
         steps=(retire, note),
         effects=(*_tables(facts), _moved(facts)),
         statements=(
@@ -119,7 +119,7 @@ def _not_known(environment: Environment, stage: str, what: str, batch: int) -> R
     return Refused(
         what,
         meaning="Spark removes older entries, and a batch after the next has no begin yet. Nothing was planned.",
-        next=plan_command(environment, "restart", stage, f"--from-batch {batch}"),
+        next=plan_command(environment, "restart", stage, "--from-batch", batch),
         code="BatchNotPossible",
     )
 

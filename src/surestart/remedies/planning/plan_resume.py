@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.journal.journal import now
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.plan import Effect, Plan, environment_facts
-from surestart.remedies.plan.world import as_world, read_link
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.plan import Effect, Plan, environment_facts
+from surestart.remedies.basis.preconditions import as_preconditions, read_link
 from surestart.remedies.planning.request import Request
 from surestart.verdict.diagnose import Diagnosis
 
@@ -46,7 +46,7 @@ def plan_resume(
         environment=environment_facts(environment),
         created_at=now(),
         touched=(stage,),
-        world=as_world([facts]),
+        world=as_preconditions([facts]),
         steps=(),
         effects=(Effect(link.checkpoint, "stays as it is", None, len(facts.manifest.files), facts.manifest.size),),
         statements=tuple(statements),

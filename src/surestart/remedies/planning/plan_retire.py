@@ -10,11 +10,11 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.journal import now
 from surestart.journal.next_command import plan_command
-from surestart.remedies.plan.chain import Chain
-from surestart.remedies.plan.other_writers import name_other_writers
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_unwritable
-from surestart.remedies.planning.foretell import number, undo_until
+from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.other_writers import name_other_writers
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
+from surestart.remedies.planning.estimate import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.plan_database import plan_database
 from surestart.remedies.planning.plan_own_sink import plan_own_sink
@@ -34,7 +34,7 @@ def plan_retire(
         raise Refused(
             f"{', '.join(readers)} read the tables of {link.query}",
             meaning="Emptied, they would stop those streams. Nothing was planned.",
-            next=plan_command(environment, "retire", stage) + "  # its tables stay",
+            next=plan_command(environment, "retire", stage, note="its tables stay"),
             code="TablesAreRead",
         )
     if clear_tables:
@@ -67,7 +67,7 @@ def plan_retire(
         environment=environment_facts(environment),
         created_at=now(),
         touched=(stage,),
-        world=as_world([facts]),
+        world=as_preconditions([facts]),
         steps=tuple(steps),
         effects=tuple(effects),
         statements=(

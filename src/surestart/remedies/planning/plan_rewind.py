@@ -20,24 +20,23 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.read_runs import read_runs
+from surestart.journal.former_ids import former_ids
 from surestart.journal.journal import now, read_journals
-from surestart.journal.next_command import named, plan_command
-from surestart.journal.rewound import former_ids
+from surestart.journal.next_command import plan_command
 from surestart.journal.step_kinds import RESTORE
+from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output
+from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
-from surestart.remedies.plan.chain import DECLARED, Chain, Link, Output
-from surestart.remedies.plan.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.plan.world import LinkFacts, as_world, read_link, refuse_unwritable
 from surestart.remedies.planning.describe_rewind import describe_back, describe_bounds, describe_loss
-from surestart.remedies.planning.foretell import check_loss, describe_rebuild, undo_until
+from surestart.remedies.planning.estimate import check_loss, describe_rebuild, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE
 from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rewind_back import Back, back_below, back_to, standing_commits
+from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
 from surestart.remedies.planning.rewind_batches import file_not_looked_for
-from surestart.remedies.planning.rewind_choice import To, choose_batch
+from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch
 from surestart.remedies.planning.run_steps import run_steps
-from surestart.typed import surestart
 from surestart.words.size_text import size_text
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def plan_rewind(
-    spark: SparkSession, environment: Environment, chain: Chain, stage: str, to: To, request: Request
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, to: RewindTo, request: Request
 ) -> Plan:
     links = chain.below(stage)
     _refuse_databases(environment, links, stage)
@@ -58,7 +57,8 @@ def plan_rewind(
     whole = read_checkpoint(top.link.checkpoint)
     standing = standing_commits(spark, top)
     ids = former_ids(journals, stage, whole.query_id or "")
-    batch, bounds = choose_batch(environment, top.link, whole, standing, ids, to)
+    chosen = choose_batch(environment, top.link, whole, standing, ids, to)
+    batch = chosen.batch
     back = [back_to(spark, environment, top, whole, standing, ids, batch)]
     idle: list[LinkFacts] = []
     for one in facts[1:]:
@@ -73,9 +73,11 @@ def plan_rewind(
         steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     unseen = file_not_looked_for(LocalStorage(str(local_folder(top.link.checkpoint))), whole, batch)
-    lines = [line for one in back for line in describe_back(one)]
+    lines = [chosen.by_time] if chosen.by_time else []
+    lines += [line for one in back for line in describe_back(one)]
     lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
-    lines += [describe_bounds(stage, whole, bounds), describe_loss(loss, counts_by_position(spark, top.link), unseen)]
+    by_position = counts_by_position(spark, top.link)
+    lines += [describe_bounds(stage, chosen.bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
     for each in back:
         going = list(each.rows.values())
         known = None if None in going else sum(count or 0 for count in going)
@@ -93,7 +95,7 @@ def plan_rewind(
         environment=environment_facts(environment),
         created_at=now(),
         touched=tuple(link.name for link in links),
-        world=as_world(facts),
+        world=as_preconditions(facts),
         steps=tuple(steps),
         effects=tuple(effect for one in back for effect in _effects(one)),
         statements=tuple(lines),
@@ -111,11 +113,12 @@ def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) ->
     if len(links) < 2:
         return
     top, readers = links[0], ", ".join(link.query for link in links[1:])
+    direct = next(link.query for link in links[1:])
     raise Refused(
-        f"{readers} read the table of {top.query}, and are declared only",
-        meaning="They would stop at the RESTORE, or keep rows that it takes back: their code is not surestart's, which "
-        "could pass over it. Nothing was planned.",
-        next=surestart("doctor", place=named(environment)),
+        f"{readers} read the table of {top.query}, and {'is' if len(links) == 2 else 'are'} declared only",
+        meaning="A stream whose code is not surestart's cannot be told to pass over what a RESTORE takes back: it "
+        "would read those rows all the same, and stop at the RESTORE. Nothing was planned.",
+        next=plan_command(environment, "retire", direct, note="then rewind, and let it begin anew behind that"),
         do_not="restore the table by hand under them.",
         code="TablesAreRead",
     )
@@ -128,12 +131,12 @@ def _refuse_databases(environment: Environment, links: Sequence[Link], stage: st
             raise Refused(
                 f"{link.query} writes to {', '.join(names)}, which keeps no former versions",
                 meaning="Only a Delta table can go back to what it held at a batch. Nothing was planned.",
-                next=plan_command(environment, "replay", stage, "--from-batch 0") + "  # from the batch that is wrong",
+                next=plan_command(environment, "replay", stage, "--from-batch", 0, note="from the batch that is wrong"),
                 code="DatabaseOnly",
             )
 
 
-def _steps(back: Sequence[Back]) -> list[Step]:
+def _steps(back: Sequence[RewindPoint]) -> list[Step]:
     restores, rewinds = [], []
     for one in back:
         for output in one.link.outputs:
@@ -145,12 +148,12 @@ def _steps(back: Sequence[Back]) -> list[Step]:
     return [*reversed(restores), *reversed(rewinds), Step("start", "start", line, arguments={"starts": starts})]
 
 
-def _put_aside(one: Back) -> Step:
+def _put_aside(one: RewindPoint) -> Step:
     what = f"move the checkpoint of {one.link.query} aside: it begins anew, as it did before its first batch"
     return Step(f"retire:{one.link.name}", "retire", what, one.link.name, {"manifest": one.facts.manifest.digest})
 
 
-def _rewind(one: Back, cut: Cut) -> Step:
+def _rewind(one: RewindPoint, cut: Cut) -> Step:
     what = (
         f"put a checkpoint of {one.link.query} that ends with batch {one.batch} ({len(cut.copied) + 1} files, "
         f"{size_text(cut.size)}) in the place of the one in use"
@@ -165,7 +168,7 @@ def _rewind(one: Back, cut: Cut) -> Step:
     return Step(f"rewind:{one.link.name}", "rewind", what, one.link.name, arguments)
 
 
-def _restore(one: Back, output: Output) -> Step:
+def _restore(one: RewindPoint, output: Output) -> Step:
     name = output.table.name
     table, to = one.facts.tables[name], one.versions[name]
     when = "before its first batch" if one.cut is None else f"at batch {one.batch}"
@@ -181,7 +184,7 @@ def _restore(one: Back, output: Output) -> Step:
     return Step(f"{RESTORE}:{name}", RESTORE, what, one.link.name, arguments)
 
 
-def _effects(one: Back) -> list[Effect]:
+def _effects(one: RewindPoint) -> list[Effect]:
     found = []
     for name in one.versions:
         table = one.facts.tables[name]

@@ -23,8 +23,11 @@ SHOWN = 10
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """Of one source. options: to paste; none: there is no option for it. says: what they do not cover, and how many
-    rows of the source come again by it. files: that have to be read, where the source takes no position."""
+    """Of one source.
+
+    options: to paste; none: there is no option for it.
+    says: what they do not cover, and how many rows of the source come again by it.
+    files: that have to be read, where the source takes no position."""
 
     source: str
     options: Mapping[str, str]

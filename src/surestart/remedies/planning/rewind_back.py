@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
-from surestart.errors import Refused
+from surestart.errors import CannotTell, Refused
 from surestart.facts.checkpoint.cut import Cut, CutStorage
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.storage.local_files import LocalStorage
+from surestart.journal.former_ids import former_ids
 from surestart.journal.journal import Journal
 from surestart.journal.next_command import plan_command
-from surestart.journal.rewound import former_ids
-from surestart.journal.start import find_start
+from surestart.journal.stage_start import find_start
+from surestart.remedies.basis.chain import Link, anew_command
+from surestart.remedies.basis.former_version import deleted_files
+from surestart.remedies.basis.preconditions import LinkFacts
+from surestart.remedies.basis.read_back import ask_of_cut
 from surestart.remedies.loss.rewind_loss import counts_by_position
-from surestart.remedies.plan.chain import Link, anew_command
-from surestart.remedies.plan.former_version import deleted_files
-from surestart.remedies.plan.read_back import stopping_findings
-from surestart.remedies.plan.world import LinkFacts
+from surestart.remedies.planning.kept_rows import refuse_kept_rows
 from surestart.remedies.planning.rewind_batches import (
     batches_with_state,
     find_fault,
@@ -36,21 +37,28 @@ from surestart.remedies.planning.rewind_table import (
     read_standing,
     refuse_other_writers,
     rows_at,
+    settings_since,
+    stays_of_others,
     version_of_batch,
 )
+from surestart.words.finding import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Of a stage below whose first batch has read what is taken back: it begins anew.
+# For a stage below whose first batch has read what is taken back: it begins anew.
 BEFORE_THE_FIRST = -1
 
 
 @dataclass(frozen=True)
-class Back:
-    """Where one stage goes back to. versions: of each of its tables. rows: that go of each; None: not every file says
-    how many it has."""
+class RewindPoint:
+    """Where one stage goes back to.
+
+    versions: of each of its tables.
+    rows: that go of each; None: not every file says how many it has.
+    of_others: what else a reader of the plan has to know of the tables' former versions.
+    not_asked: sources that nobody could ask whether they still have what was read since."""
 
     facts: LinkFacts
     batch: int
@@ -60,6 +68,8 @@ class Back:
     rows: Mapping[str, int | None]
     cut: Cut | None = None
     findings: tuple[str, ...] = ()
+    of_others: tuple[str, ...] = ()
+    not_asked: tuple[str, ...] = ()
 
     @property
     def link(self) -> Link:
@@ -82,10 +92,11 @@ def back_to(
     standing: Mapping[str, Sequence[Commit]],
     ids: tuple[str, ...],
     batch: int,
-) -> Back:
+) -> RewindPoint:
     link = facts.link
     versions: dict[str, int] = {}
     rows: dict[str, int | None] = {}
+    of_others: list[str] = []
     for name, commits in standing.items():
         table = facts.tables[name]
         version = version_of_batch(environment, link, table.table, commits, ids, batch)
@@ -101,32 +112,46 @@ def back_to(
         _refuse_deleted(spark, environment, link, table.table.name, version)
         then = rows_at(spark, environment, table.table, version)
         versions[name] = version
+        of_others += _of_others(name, link, commits, ids, version)
         rows[name] = None if then is None or table.rows is None else max(table.rows - then, 0)
     if batch == BEFORE_THE_FIRST:
-        return Back(facts, batch, "", ids, versions, rows)
+        return RewindPoint(facts, batch, "", ids, versions, rows, of_others=tuple(of_others))
     storage = LocalStorage(str(local_folder(link.checkpoint)))
     cut = try_cut(storage, batch)
     if not isinstance(cut, Cut):
         raise not_possible(environment, link, f"cannot go back to batch {batch}: {cut}", "")
-    known = tuple(dict.fromkeys(one.code for one in stopping_findings(spark, environment, link)))
-    shown = stopping_findings(spark, environment, link, CutStorage(storage, cut))
-    found = [one for one in shown if one.code not in known]
-    if found:
-        raise Refused(
-            f"{link.query} could not start from batch {batch}: {found[0].code}: {found[0].evidence}",
-            meaning=f"{found[0].meaning} Nothing was planned.",
-            next=found[0].next,
-            code=found[0].code,
+    answer = ask_of_cut(spark, environment, link, CutStorage(storage, cut))
+    if answer.stops:
+        first = answer.stops[0]
+        kind = CannotTell if first.severity is Severity.CANNOT_TELL else Refused
+        raise kind(
+            f"{link.query} could not go on from batch {batch}: {first.code}: {first.evidence}",
+            meaning=f"{first.meaning} Nothing was planned.",
+            next=first.next,
+            code=first.code,
         )
     gone = list(unread_files(storage, checkpoint, batch))
     if gone:
         raise Refused(
-            f"{len(gone):,} files that {link.query} has read after batch {batch} are gone, such as {gone[0]}",
+            f"of what {link.query} has read after batch {batch}, files are gone: {len(gone):,}, such as {gone[0]}",
             meaning="Their rows would be taken back and not come again. Nothing was planned.",
-            next=plan_command(environment, "replay", link.name, f"--from-batch {batch + 1} --keep-lost"),
+            next=plan_command(environment, "replay", link.name, "--from-batch", batch + 1, "--keep-lost")
+            if link.stage.ours
+            else anew_command(environment, link),
             code="SourceLostRows",
         )
-    return Back(facts, batch, str(uuid.uuid4()), ids, versions, rows, cut, known)
+    return RewindPoint(
+        facts, batch, str(uuid.uuid4()), ids, versions, rows, cut, answer.known, tuple(of_others), answer.not_asked
+    )
+
+
+def _of_others(name: str, link: Link, commits: Sequence[Commit], ids: tuple[str, ...], version: int) -> list[str]:
+    lines = []
+    if stays := stays_of_others(commits, link.query, ids, version):
+        lines.append(f"{name} had been changed by others before the next batch, and that stays: {stays}.")
+    if settings := settings_since(commits, version):
+        lines.append(f"The settings of {name} go back with it; set them again afterwards: {settings}.")
+    return lines
 
 
 def _refuse_deleted(spark: SparkSession, environment: Environment, link: Link, name: str, version: int) -> None:
@@ -144,21 +169,43 @@ def _refuse_deleted(spark: SparkSession, environment: Environment, link: Link, n
 
 
 def back_below(
-    spark: SparkSession, environment: Environment, facts: LinkFacts, above: Sequence[Back], journals: Sequence[Journal]
-) -> Back | None:
-    """None: it has never planned a batch."""
+    spark: SparkSession,
+    environment: Environment,
+    facts: LinkFacts,
+    above: Sequence[RewindPoint],
+    journals: Sequence[Journal],
+) -> RewindPoint | None:
+    """None: its checkpoint has no batch, and its tables nothing of what is taken back."""
+    checkpoint, standing = read_checkpoint(facts.link.checkpoint), standing_commits(spark, facts)
+    ids = former_ids(journals, facts.link.name, checkpoint.query_id or "")
+    found = None
+    if checkpoint.latest_planned is not None:
+        found = _where_to(spark, environment, facts, checkpoint, standing, ids, above, journals)
+    versions = {
+        name: version for one in [*above, *([found] if found else [])] for name, version in one.versions.items()
+    }
+    instead = above[0].link.name, above[0].batch + 1
+    refuse_kept_rows(spark, environment, facts.link, standing, versions, ids, instead)
+    return found
+
+
+def _where_to(
+    spark: SparkSession,
+    environment: Environment,
+    facts: LinkFacts,
+    checkpoint: Checkpoint,
+    standing: Mapping[str, Sequence[Commit]],
+    ids: tuple[str, ...],
+    above: Sequence[RewindPoint],
+    journals: Sequence[Journal],
+) -> RewindPoint:
     link = facts.link
-    checkpoint = read_checkpoint(link.checkpoint)
-    if checkpoint.latest_planned is None:
-        return None
     assert link.input is not None
     upstream = next((one for one in above if one.link.name == link.upstream), None)
     if upstream is None:
         raise not_possible(environment, link, f"has batches, and {link.upstream} above it has none", "")
     version = upstream.versions[link.input.name]
     batch = newest_within(checkpoint, version, batches_with_state(checkpoint, kept_batches(checkpoint)))
-    ids = former_ids(journals, link.name, checkpoint.query_id or "")
-    standing = standing_commits(spark, facts)
     if batch is not None:
         fault = find_fault(LocalStorage(str(local_folder(link.checkpoint))), batch)
         if fault:
@@ -169,7 +216,8 @@ def back_below(
         why = (
             f"{start.version} of {link.input.name}, by the remedy {start.digest[:12]}; {upstream.link.query} would go "
         )
-        raise _cannot_follow(environment, link, why + f"back to version {version}", upstream.link.name, upstream.batch)
+        top = above[0]
+        raise _cannot_follow(environment, link, why + f"back to version {version}", top.link.name, top.batch + 1)
     return back_to(spark, environment, facts, checkpoint, standing, ids, BEFORE_THE_FIRST)
 
 
@@ -177,6 +225,6 @@ def _cannot_follow(environment: Environment, link: Link, why: str, stage: str, b
     return Refused(
         f"{link.query} has begun at version {why}",
         meaning="It could not begin there again, and would keep rows that its input has no more. Nothing was planned.",
-        next=plan_command(environment, "replay", stage, f"--from-batch {batch + 1}"),
+        next=plan_command(environment, "replay", stage, "--from-batch", batch),
         code="ReaderCannotGoBack",
     )

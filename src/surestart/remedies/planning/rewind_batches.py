@@ -21,13 +21,15 @@ from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, N
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.facts.storage.storage import Storage
+from surestart.typed import surestart
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Severity
 
 
 @dataclass(frozen=True)
-class Bound:
-    """what: offsets, state, source or table. oldest: the oldest batch that it allows; None: none."""
+class RewindBound:
+    """what: offsets, state, source or table.
+    oldest: the oldest batch that it allows; None: none."""
 
     what: str
     oldest: int | None
@@ -62,7 +64,7 @@ def find_fault(storage: Storage, batch: int) -> str:
 
 
 def try_cut(storage: Storage, batch: int) -> Cut | str:
-    """By an id that stands for any."""
+    """The cut, with a placeholder for the new query id."""
     try:
         return read_cut(storage, batch, "00000000-0000-4000-8000-000000000000")
     except CannotCut as problem:
@@ -106,7 +108,7 @@ def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterat
                 raise CannotTell(
                     f"{folder}/{name} of {storage.location} cannot be read: {error}",
                     meaning="Which files were read after the batch is not known. Nothing was planned.",
-                    next="surestart plan --help",
+                    next=surestart("plan", "--help"),
                     code="FileListUnreadable",
                 ) from error
             yield from listed
@@ -134,5 +136,5 @@ def newest_within(checkpoint: Checkpoint, version: int, batches: Iterable[int]) 
 
 
 def _reached(position: DeltaPosition) -> int:
-    """Everything before that version has been read, and nothing of it or behind it."""
+    """The version that the batch has reached: all before it was read, and nothing of it or after it."""
     return position.version + 1 if position.initial_snapshot or position.index >= 0 else position.version

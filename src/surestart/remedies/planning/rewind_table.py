@@ -14,9 +14,9 @@ from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_undone
 from surestart.journal.next_command import plan_command
 from surestart.journal.taken_back import read_commits
-from surestart.remedies.plan.chain import Link, anew_command
-from surestart.remedies.plan.kept import read_at
-from surestart.remedies.plan.other_writers import own_merges
+from surestart.remedies.basis.chain import Link, anew_command
+from surestart.remedies.basis.other_writers import own_merges
+from surestart.remedies.basis.rows_that_stay import read_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,18 +74,41 @@ def refuse_other_writers(
     ]
     if not others:
         return
-    shown = ", ".join(_tell(one) for one in others[-_SHOWN:])
-    more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+    batch = _next_batch(commits, ids, version)
     way = (
-        plan_command(environment, "replay", link.name, "--from-batch N") + "  # by the positions of the rows"
+        plan_command(environment, "replay", link.name, "--from-batch", batch, note="by the positions of the rows")
         if has_positions
         else anew_command(environment, link)
     )
     raise Refused(
-        f"{table.name} was changed since by another than {link.query}: {shown}{more}",
+        f"{table.name} was changed since by another than {link.query}: {_listed(others)}",
         meaning="A table goes back as a whole: what they did would be taken back with it. Nothing was planned.",
-        next=way.replace("--from-batch N", f"--from-batch {_next_batch(commits, ids, version)}"),
+        next=way,
         code="OthersHaveWritten",
+    )
+
+
+def stays_of_others(commits: Sequence[Commit], query: str, ids: Collection[str], version: int) -> str:
+    """What others did to the table between the query's last batch before that version and the version itself: so it
+    was when the next batch began, and so it stays. "" for nothing."""
+    merges = own_merges(commits, query)
+    others: list[Commit] = []
+    for one in commits:
+        if one.version <= version:
+            others = [] if batch_by(one, ids) is not None else [*others, one]
+    return _listed([one for one in others if one.version not in merges and _changes(one) and not _makes(one)])
+
+
+def _makes(commit: Commit) -> bool:
+    return commit.operation.startswith("CREATE")
+
+
+def settings_since(commits: Sequence[Commit], version: int) -> str:
+    """Changes of the table's properties behind that version; "" for none."""
+    return ", ".join(
+        f"{one.operation} at version {one.version}"
+        for one in commits
+        if one.version > version and one.operation in _SETTINGS
     )
 
 
@@ -98,6 +121,11 @@ def rows_at(spark: SparkSession, environment: Environment, table: Table, version
         return None
     counts = [None if file.rows is None else file.rows - file.deleted_rows for file in files]
     return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _listed(commits: Sequence[Commit]) -> str:
+    more = f" and {len(commits) - _SHOWN} more" if len(commits) > _SHOWN else ""
+    return ", ".join(_tell(one) for one in commits[-_SHOWN:]) + more
 
 
 def _next_batch(commits: Sequence[Commit], ids: Collection[str], version: int) -> int:

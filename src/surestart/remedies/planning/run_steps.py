@@ -1,7 +1,8 @@
 """The steps of a plan that run stages again, and which sinks those runs leave out.
 
-A plan made without a setting (postgres_url) knows nothing of that sink: it is neither cleared nor written. The start
-gate asks about it, and in the middle of a remedy nobody can answer; so the plan says it, and applying the plan accepts.
+A plan that was made without a setting (postgres_url) knows nothing of that sink, which is then neither cleared nor
+written. The start gate would ask about it in the middle of a remedy, when nobody can answer. So the plan says that the
+sink is left out, and whoever applies the plan accepts that.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from surestart.environment import Environment
 from surestart.history.run_record import RunRecord
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.planning.foretell import own_runs
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.planning.estimate import own_runs
 from surestart.verdict.change_safety import LEFT_OUT, find_left_out
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from surestart.typed import word
+from surestart.typed import Words
 
 # Which remedies each option belongs to. remedy and stage belong to all.
 _BELONGS = {
     "to_batch": ("rewind",),
     "to_time": ("rewind",),
+    "to": ("move",),
     "from_batch": ("replay", "restart"),
     "from_time": ("replay",),
     "from_positions": ("replay",),
@@ -21,17 +22,18 @@ _BELONGS = {
     "accept_loss": ("rewind", "replay", "reset"),
     "keep_lost": ("replay", "reset"),
     "no_run": ("rewind", "replay", "backfill", "reset"),
-    "jobs": ("rewind", "restart", "replay", "reset", "retire"),
-    "beside": ("reset",),
+    "jobs": ("rewind", "restart", "replay", "reset", "move", "retire"),
+    "beside": ("reset", "rewind"),
 }
 _BEGINS = ("to_batch", "to_time", "from_batch", "from_time", "from_positions", "from_output")
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """remedy: resume, rewind, restart, replay, backfill, reset or retire.
+    """remedy: resume, rewind, restart, replay, backfill, reset, move or retire.
     stage: its name, without that of the pipeline.
     to_batch, to_time: the batch to which a rewind goes back, or when it was the newest one; at most one of them.
+    to: where a move takes the checkpoint.
     from_batch, from_time, from_positions, from_output: where a replay begins; at most one of them.
     from_batch: also of a restart; without it, the batch that comes next.
     range: what a backfill fills, each as SOURCE:PARTITION:FIRST-LAST; none: the gaps that are found by counting.
@@ -41,12 +43,14 @@ class Wanted:
     keep_lost: rows that the source no longer has stay as they are.
     no_run: starting the stages is left to their schedule.
     jobs: which Databricks jobs the plan stops: auto, all, found or none.
-    beside: a reset fills new tables while readers keep the old ones."""
+    beside: a reset fills new tables while readers keep the old ones; of a rewind, the folder of a fork, and the stream
+        itself stays as it is."""
 
     remedy: str
     stage: str
     to_batch: int | None = None
     to_time: str | None = None
+    to: str | None = None
     from_batch: int | None = None
     from_time: str | None = None
     from_positions: str | None = None
@@ -59,18 +63,18 @@ class Wanted:
     keep_lost: bool = False
     no_run: bool = False
     jobs: str | None = None
-    beside: bool = False
+    beside: bool | str = False
 
     @property
-    def options(self) -> str:
-        """As it would be typed again. A loss has to be named anew: it may be another one by then."""
-        words = []
+    def options(self) -> Words:
+        """The options as they would be typed again, without the accepted loss: that may be another number by then."""
+        words: list[str] = []
         for name, value in self._given():
             option = f"--{name.replace('_', '-')}"
             values = value if isinstance(value, tuple) else (value,)
             if name != "accept_loss":
-                words += [option] if value is True else [f"{option} {word(str(one))}" for one in values]
-        return " ".join(words)
+                words += [option] if value is True else [word for one in values for word in (option, str(one))]
+        return tuple(words)
 
     @property
     def misplaced(self) -> str:
@@ -82,7 +86,7 @@ class Wanted:
 
     @property
     def begins(self) -> int:
-        """In how many ways it was said where a replay begins, or to where a rewind goes back."""
+        """How many options say where a replay begins, or to where a rewind goes back."""
         return len([name for name, _ in self._given() if name in _BEGINS])
 
     def _given(self) -> list[tuple[str, object]]:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
-from surestart.failpoints import reach
-from surestart.remedies.plan.backfill_sinks import sinks_of
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.database_facts import read_column_names
-from surestart.remedies.plan.journaling import again
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.ranges import Range, inside, read_range_rows
-from surestart.remedies.plan.running import Running
-from surestart.remedies.plan.unread_begin import refuse_unread_begin
-from surestart.remedies.plan.world import check_world
+from surestart.failpoints import fail_point
+from surestart.remedies.basis.backfill_sinks import sinks_of
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.database_facts import read_column_names
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.preconditions import check_preconditions
+from surestart.remedies.basis.ranges import Range, inside, read_range_rows
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.unread_begin import refuse_unread_begin
+from surestart.remedies.basis.write_journal import again
 from surestart.remedies.steps.database import loading, removal_of
 from surestart.sinks.abilities import Fillable, Hole, WritesDatabases
 from surestart.sinks.postgres.fill import fill_rows
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The rows are in every output, once."""
-    # Also now: another remedy may have come between the plan and this, and `begun` and this if a driver died there.
-    check_world(run.spark, run.chain, run.plan)
+    # Checked once more: another remedy may have come since the plan was made, or since `begun` if a driver died there.
+    check_preconditions(run.spark, run.chain, run.plan)
     refuse_unread_begin(run.spark, run.environment, run.chain, step.stage)
     link = run.chain.link(step.stage)
     stage, environment = link.stage, run.environment
@@ -62,7 +62,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
                 sink.fill_once(hole)
             elif isinstance(sink, WritesDatabases):
                 for database in sink.databases():
-                    reach("remedy.backfill.before_database")
+                    fail_point("remedy.backfill.before_database")
                     added[database.target] = _fill_database(run, link, database, rows, ranges)
             else:
                 raise Refused(
@@ -70,22 +70,24 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
                     meaning="Nothing was written.",
                     next=again(run, "undo"),
                 )
-    reach("remedy.backfill.after_commit")
+    fail_point("remedy.backfill.after_commit")
     return {"identity": identity, "added": added}
 
 
-def identity_of(run: Running) -> str:
+def identity_of(run: StepContext) -> str:
     return f"backfill-{run.digest[:16]}"
 
 
-def _without_present(run: Running, link: Link, rows: DataFrame) -> DataFrame:
+def _without_present(run: StepContext, link: Link, rows: DataFrame) -> DataFrame:
     for output in link.outputs:
         there = read_table(run.spark, output.table).select("source", "partition", "offset")
         rows = rows.join(large_side(there), ["source", "partition", "offset"], "left_anti")
     return rows
 
 
-def _fill_database(run: Running, link: Link, sink: PostgresSink, rows: DataFrame, ranges: list[Range]) -> int | None:
+def _fill_database(
+    run: StepContext, link: Link, sink: PostgresSink, rows: DataFrame, ranges: list[Range]
+) -> int | None:
     """Where a Delta table of the stage has the same rows, they are taken from there: made again, they would have
     another time of ingestion than in Delta."""
     mirror = link.mirror_of(sink)

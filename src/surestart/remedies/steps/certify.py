@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     from surestart.remedies.count.certificate import certify
 
     return certify(run.spark, run.environment, run.chain).as_dict()

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.facts.checkpoint.manifest import local_folder, read_manifest
-from surestart.facts.checkpoint.reach import EVERYTHING, reach_in_table, read_reach
+from surestart.facts.checkpoint.stage_progress import EVERYTHING, progress_in_table, read_stage_progress
 from surestart.facts.delta.pinned import pin
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.history.read_runs import read_runs
-from surestart.journal.next_command import named
+from surestart.remedies.basis.beside import BesideNotExact, beside_of
+from surestart.remedies.basis.chain import Chain, Link, Output
+from surestart.remedies.basis.database_facts import read_database
+from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_at, removed_rows
+from surestart.remedies.basis.same_topic import recorded_topic
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again
 from surestart.remedies.count.certificate import CANNOT_TELL, Certificate, certify
 from surestart.remedies.loss.database_loss import read_placed
+from surestart.remedies.loss.find_loss import begin_loss_search
 from surestart.remedies.loss.loss import count_lost, summarize
-from surestart.remedies.loss.source_reach import reaching
-from surestart.remedies.plan.beside import BesideNotExact, beside_of
-from surestart.remedies.plan.chain import Chain, Link, Output
-from surestart.remedies.plan.database_facts import read_database
-from surestart.remedies.plan.kept import find_kept, read_at, removed_rows
-from surestart.remedies.plan.missing_positions import not_in
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
-from surestart.remedies.plan.same_topic import recorded_topic
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
 from surestart.stage import POSITION
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """Raises BesideNotExact, with no table of the stages changed, when there must be no swap. facts: of each table its
     version beside and its version now, the files of each checkpoint, and the input's version that was looked at."""
     own, chain = beside_of(run)
     for link in chain:
         if not _has_read_everything(run, link):
             fill(run, link)
-    reach("remedy.check.before_count")
+    fail_point("remedy.check.before_count")
     certificate = certify(run.spark, own, chain)
     _refuse_faults(run, certificate)
     top, live = chain.links[0], run.chain.link(run.plan.stage)
@@ -64,22 +64,22 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return facts
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     return {}
 
 
-def _has_read_everything(run: Running, link: Link) -> bool:
+def _has_read_everything(run: StepContext, link: Link) -> bool:
     """A stage whose input is beside too, where nobody else writes. The first one is asked again in any case."""
     if link.input is None or not link.upstream:
         return False
     given = pin(run.spark, link.input)
-    position = read_reach(link.checkpoint)
+    position = read_stage_progress(link.checkpoint)
     if given.version is None or position.in_flight:
         return False
-    return reach_in_table(position, given.table_id, given.version).how == EVERYTHING
+    return progress_in_table(position, given.table_id, given.version).how == EVERYTHING
 
 
-def _versions(run: Running, environment: Environment, chain: Chain, touched: tuple[str, ...]) -> dict[str, int]:
+def _versions(run: StepContext, environment: Environment, chain: Chain, touched: tuple[str, ...]) -> dict[str, int]:
     """By the table's own name; -1: there is no such table."""
     found = {}
     for name in touched:
@@ -89,7 +89,7 @@ def _versions(run: Running, environment: Environment, chain: Chain, touched: tup
     return found
 
 
-def _refuse_faults(run: Running, certificate: Certificate) -> None:
+def _refuse_faults(run: StepContext, certificate: Certificate) -> None:
     # A stage below that is behind would begin, after the swap, in front of rows that it has not read.
     behind = {
         f"{one.stage} {one.kind}: not read yet": one.counts.pending
@@ -106,10 +106,10 @@ def _refuse_faults(run: Running, certificate: Certificate) -> None:
     )
 
 
-def _refuse_overlap(run: Running, own: Environment, live: Link, facts: dict[str, Any]) -> None:
+def _refuse_overlap(run: StepContext, own: Environment, live: Link, facts: dict[str, Any]) -> None:
     """Rows at or above their mark are read again after the swap: there must be none. A backfill of the input can leave
     a gap with rows behind it."""
-    marks = find_kept(run.spark, own, rule_of(live, facts))
+    marks = find_stay_marks(run.spark, own, rule_of(live, facts))
     again = sum(
         removed_rows(read_at(run.spark, own, output.table.name, facts["beside"][output.table.name]), marks).count()
         for output in live.outputs
@@ -118,17 +118,17 @@ def _refuse_overlap(run: Running, own: Environment, live: Link, facts: dict[str,
         raise _not_exact(run, f"{again:,} rows beside lie behind a gap, and would come a second time", "BesideOverlaps")
 
 
-def _refuse_loss(run: Running, step: Step, own: Environment, facts: dict[str, Any]) -> None:
+def _refuse_loss(run: StepContext, step: Step, own: Environment, facts: dict[str, Any]) -> None:
     """Retention goes on while a plan is read and tables are filled, and others may have written into the tables."""
     links = [run.chain.link(name) for name in run.plan.touched]
     top = links[0]
     topic = recorded_topic(read_runs(run.environment, run.spark), top, run.environment)
-    found = reaching(run.spark, run.environment, links, topic)
+    found = begin_loss_search(run.spark, run.environment, links, topic)
     for link in links:
         lost = 0
         why = f"{link.query} was not given them beside"
         for rows in _removed(run, link, facts["live"]):
-            # What the stage was given beside; of a key it may have taken another row of that.
+            # The rows that the stage was given beside. Of a key it may have taken another one of these rows.
             given = _placed(run, own, link.outputs if link is top else (), facts["beside"])
             if link is not top and link.input is not None:
                 given = _input_beside(run, own, link.input.name, facts["beside"])
@@ -143,7 +143,7 @@ def _refuse_loss(run: Running, step: Step, own: Environment, facts: dict[str, An
             raise _not_exact(run, what, "SourceLostRows")
 
 
-def _removed(run: Running, link: Link, live: Mapping[str, int]) -> Iterator[DataFrame]:
+def _removed(run: StepContext, link: Link, live: Mapping[str, int]) -> Iterator[DataFrame]:
     """Positions of what the swap takes away: of the stage's tables together, and of each database."""
     rows = _placed(run, run.environment, link.outputs, live)
     if rows is not None:
@@ -154,7 +154,7 @@ def _removed(run: Running, link: Link, live: Mapping[str, int]) -> Iterator[Data
 
 
 def _placed(
-    run: Running, environment: Environment, outputs: Sequence[Output], versions: Mapping[str, int]
+    run: StepContext, environment: Environment, outputs: Sequence[Output], versions: Mapping[str, int]
 ) -> DataFrame | None:
     rows = None
     for output in outputs:
@@ -164,20 +164,18 @@ def _placed(
     return rows
 
 
-def _input_beside(run: Running, own: Environment, name: str, versions: Mapping[str, int]) -> DataFrame | None:
+def _input_beside(run: StepContext, own: Environment, name: str, versions: Mapping[str, int]) -> DataFrame | None:
     rows = read_at(run.spark, own, name, versions[name])
     return rows if set(POSITION) <= set(rows.columns) else None
 
 
-def _not_exact(run: Running, what: str, code: str) -> BesideNotExact:
+def _not_exact(run: StepContext, what: str, code: str) -> BesideNotExact:
     own, _ = beside_of(run)
-    options = f" {named(run.environment)}"
     return BesideNotExact(
         f"what was filled beside is not swapped in: {what}",
         meaning="No table and no checkpoint of the stages was changed, and they may start. What was filled stays as "
         f"…__beside_{own.tag}, to be looked at.",
-        next=f"surestart undo {run.digest[:12]}{options}  # drops it; or, once the cause is gone: surestart apply "
-        f"{run.digest[:12]}{options}",
+        next=again(run, "undo").noting("drops it; or, once the cause is gone", again(run, "apply")),
         do_not="swap or copy it by hand.",
         code=code,
     )

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
 from surestart.facts.delta.remedy_note import MARKER, REWIND
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
-from surestart.journal.start import read_kept
-from surestart.remedies.plan.chain import NEWEST, Link, Output
-from surestart.remedies.plan.journaling import refuse_carried_on
-from surestart.remedies.plan.kept import read_at, removed_rows
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
-from surestart.remedies.steps.put_back import check_restorable, put_back
+from surestart.journal.stage_start import read_kept
+from surestart.remedies.basis.chain import NEWEST, Link, Output
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.steps.restore_table import check_restorable, restore_table
 from surestart.sinks.delta.merge import LITERAL_KINDS, as_stored, literal, newest_per_key
 from surestart.sinks.delta.transaction import no_rows
 from surestart.spark.delta_table import read_columns, read_table
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LITERALS = 200
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """Only rows that stay are in the table. facts: the version before and the version after."""
     link, output = find_output(run, step)
     table = output.table
@@ -49,11 +49,11 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
         change = _find_change(run, link, output, before, kept)
         refuse_carried_on(run, "apply")
         after = replace_once(change.rows, table, run.digest, step.id, change.where)
-    reach("remedy.clear.after_commit")
+    fail_point("remedy.clear.after_commit")
     return {"before": before, "after": after}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The table's content is what it was before the remedy."""
     _, output = find_output(run, step)
     if step.id not in run.journal.done:
@@ -61,20 +61,20 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
         if missing or find_commit(run.spark, output.table, run.digest, step.id) is None:
             return {}
     before = run.facts(step.id).get("before", step.arguments["version"])
-    done = put_back(run, step, output, before)
+    done = restore_table(run, step, output, before)
     if done is None:
         return {}
     return {"restored": -1 if before is None else int(before), "version": done}
 
 
-def check_version(run: Running, step: Step) -> None:
+def check_version(run: StepContext, step: Step) -> None:
     """Raises when the version that an undo restores is not there any more. Before the step was made, and once it is
     restored, it is not needed."""
     _, output = find_output(run, step)
     version = version_before(run, step)
     if version < 0:
         return
-    # A step that is a RESTORE itself begins with the mark of that.
+    # A step that is itself a RESTORE begins with the mark of that RESTORE.
     names = (step.id, f"{MARKER}{REWIND}{step.id}")
     made = step.id in run.journal.done or any(
         find_commit(run.spark, output.table, run.digest, name) is not None for name in names
@@ -83,28 +83,28 @@ def check_version(run: Running, step: Step) -> None:
         check_restorable(run, step, output.table, version)
 
 
-def version_before(run: Running, step: Step) -> int:
-    """Of its table: what an undo of this step restores. -1: there was no table."""
+def version_before(run: StepContext, step: Step) -> int:
+    """The version of the step's table that an undo restores. -1: there was no table."""
     found = step.arguments["version"] if "version" in step.arguments else run.facts(step.id).get("before")
     return -1 if found is None else int(found)
 
 
-def find_output(run: Running, step: Step) -> tuple[Link, Output]:
+def find_output(run: StepContext, step: Step) -> tuple[Link, Output]:
     link = run.chain.link(step.stage)
     return link, next(output for output in link.outputs if output.table.name == step.arguments["table"])
 
 
 @dataclass(frozen=True)
-class Change:
+class TableChange:
     """The rows that take the place of those for which the condition is true."""
 
     rows: DataFrame
     where: str = ALL_ROWS
 
 
-def _find_change(run: Running, link: Link, output: Output, before: int, kept: DataFrame | None) -> Change:
+def _find_change(run: StepContext, link: Link, output: Output, before: int, kept: DataFrame | None) -> TableChange:
     if kept is None or before < 0:
-        return Change(no_rows(run.spark, output.table))
+        return TableChange(no_rows(run.spark, output.table))
     # By its version: what is read is what the plan has seen, also where the write has begun already.
     table = read_at(run.spark, run.environment, output.table.name, before)
     if output.role == NEWEST:
@@ -112,7 +112,7 @@ def _find_change(run: Running, link: Link, output: Output, before: int, kept: Da
     return _delete_above(run, output.table, table, kept)
 
 
-def _delete_above(run: Running, table: Table, rows: DataFrame, kept: DataFrame) -> Change:
+def _delete_above(run: StepContext, table: Table, rows: DataFrame, kept: DataFrame) -> TableChange:
     """Where the rows to go are of few partitions or files, just these are named, and only files that hold some of them
     are written again; where they are of many, what stays is little beside them."""
     from pyspark.sql import functions as F
@@ -120,9 +120,9 @@ def _delete_above(run: Running, table: Table, rows: DataFrame, kept: DataFrame) 
     going = removed_rows(rows, kept).groupBy("source", "partition").agg(F.min("offset").alias("first"))
     few = going.limit(_LITERALS + 1).collect()
     if len(few) > _LITERALS:
-        return Change(_staying(rows, kept))
+        return TableChange(_staying(rows, kept))
     named = [_at_or_above(row["source"], row["partition"], row["first"]) for row in few]
-    return Change(no_rows(run.spark, table), " OR ".join(named) or "false")
+    return TableChange(no_rows(run.spark, table), " OR ".join(named) or "false")
 
 
 def _at_or_above(source: str | None, partition: int | None, first: int | None) -> str:
@@ -137,7 +137,7 @@ def _is(name: str, value: str | None, kind: str) -> str:
 
 
 def _staying(rows: DataFrame, kept: DataFrame) -> DataFrame:
-    """The opposite of `removed_rows`."""
+    """The rows that stay: the opposite of `removed_rows`."""
     from pyspark.sql import functions as F
 
     marks = F.broadcast(kept.toDF("k_source", "k_partition", "k_below"))
@@ -145,7 +145,9 @@ def _staying(rows: DataFrame, kept: DataFrame) -> DataFrame:
     return rows.join(marks, same & (F.col("offset") < F.col("k_below")), "left_semi")
 
 
-def _put_former_rows_back(run: Running, link: Link, output: Output, gold: DataFrame, kept: DataFrame) -> Change:
+def _put_former_rows_back(
+    run: StepContext, link: Link, output: Output, gold: DataFrame, kept: DataFrame
+) -> TableChange:
     """Keys whose row goes have their newest staying reading, or none."""
     from pyspark.sql import functions as F
 
@@ -166,7 +168,7 @@ def _put_former_rows_back(run: Running, link: Link, output: Output, gold: DataFr
     where = ALL_ROWS
     if set(output.partition_by) <= written.keys():
         where = _partitions_of(going.select(*written).unionByName(former), output.partition_by)
-    return Change(_staying(gold, kept).where(where).select(*written).unionByName(former), where)
+    return TableChange(_staying(gold, kept).where(where).select(*written).unionByName(former), where)
 
 
 def _partitions_of(rows: DataFrame, partition_by: tuple[str, ...]) -> str:

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
 from surestart.journal.next_command import plan_command
-from surestart.journal.start import read_kept
-from surestart.remedies.loss.database_loss import read_placed
-from surestart.remedies.loss.loss import Loss, Reaching, summarize
-from surestart.remedies.loss.source_reach import together
-from surestart.remedies.plan.beside import beside_of
-from surestart.remedies.plan.chain import EVERY_ROW, GOOD, Link
-from surestart.remedies.plan.database_facts import read_column_names, read_database, read_marks
-from surestart.remedies.plan.journaling import again, refuse_carried_on
-from surestart.remedies.plan.kept import read_at, removed_rows
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running
+from surestart.journal.stage_start import read_kept
+from surestart.remedies.basis.beside import beside_of
+from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
+from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again, refuse_carried_on
+from surestart.remedies.loss.database_loss import find_loss_by_columns, read_placed
+from surestart.remedies.loss.find_loss import together
+from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.sinks.delta.merge import newest_per_key
 from surestart.sinks.postgres.copy import load_from_driver, load_from_executors
 from surestart.sinks.postgres.once import Load, Removal
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """Only rows that stay are in the table. facts: what prune, the undo and a later start need to know of it."""
     link, sink = find_database(run, step)
     removal, load = _removal(run, step, link, sink), None
@@ -67,7 +67,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     }
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The table's rows are those of before the remedy."""
     link, sink = find_database(run, step)
     existed = bool(step.arguments["exists"])
@@ -76,7 +76,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     return {"removed": done.rows, "restored": done.put_back}
 
 
-def check_kept(run: Running, step: Step) -> None:
+def check_kept(run: StepContext, step: Step) -> None:
     """Raises when what the step has removed is not there any more."""
     link, sink = find_database(run, step)
     if not step.arguments["exists"] or is_kept(_removal(run, step, link, sink)):
@@ -84,12 +84,14 @@ def check_kept(run: Running, step: Step) -> None:
     raise Refused(
         f"what was removed from {sink.target} is gone: `surestart prune` has dropped it, or somebody else",
         meaning="Its former rows cannot come back. Nothing was changed.",
-        next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
+        next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
         code="UndoTooLate",
     )
 
 
-def find_undo_loss(run: Running, found: Reaching, link: Link, lost: Callable[[DataFrame], DataFrame | None]) -> Loss:
+def find_undo_loss(
+    run: StepContext, found: LossSearch, link: Link, lost: Callable[[DataFrame], DataFrame | None]
+) -> Loss:
     """Rows of the stage's databases that the undo takes out again, and that will not come again. lost: which of rows do
     not, by the tables as they are after it."""
     losses = []
@@ -101,13 +103,19 @@ def find_undo_loss(run: Running, found: Reaching, link: Link, lost: Callable[[Da
         if step.arguments["keeps"]:
             marks = read_marks(read_kept(run.spark, run.environment, run.digest, step.stage))
         _, sink = find_database(run, step)
-        rows = read_placed(run.spark, sink, marks, str(kept)) if read_database(sink).exists else None
-        missing = None if rows is None else lost(rows)
+        if not read_database(sink).exists:
+            continue
+        rows = read_placed(run.spark, sink, marks, str(kept))
+        if rows is None:
+            # What the stage has written since is in its input as well; what others have is nowhere else.
+            losses.append(find_loss_by_columns(run.spark, link, sink))
+            continue
+        missing = lost(rows)
         losses += [] if missing is None else [summarize(found, link, missing, f"PostgreSQL {sink.target}")]
     return together(losses)
 
 
-def find_database(run: Running, step: Step) -> tuple[Link, PostgresSink]:
+def find_database(run: StepContext, step: Step) -> tuple[Link, PostgresSink]:
     link = run.chain.link(step.stage)
     wanted = step.arguments["target"]
     found = next((sink for sink in link.databases if sink.target == wanted), None)
@@ -121,7 +129,7 @@ def find_database(run: Running, step: Step) -> tuple[Link, PostgresSink]:
     return link, found
 
 
-def former_readings(run: Running, link: Link, sink: PostgresSink) -> DataFrame:
+def former_readings(run: StepContext, link: Link, sink: PostgresSink) -> DataFrame:
     """The newest staying reading of every key that has a row to go: where the same rows are kept one by one."""
     from pyspark.sql import functions as F
 
@@ -137,7 +145,7 @@ def former_readings(run: Running, link: Link, sink: PostgresSink) -> DataFrame:
     )
 
 
-def _rows_beside(run: Running, sink: PostgresSink, table: str) -> DataFrame:
+def _rows_beside(run: StepContext, sink: PostgresSink, table: str) -> DataFrame:
     """What was filled beside, at the version that was counted, with the columns that the database has."""
     own, _ = beside_of(run)
     rows = read_at(run.spark, own, table, int(run.facts("check")["beside"][table]))
@@ -145,7 +153,7 @@ def _rows_beside(run: Running, sink: PostgresSink, table: str) -> DataFrame:
     return rows.select(*(column for column in rows.columns if column in known))
 
 
-def _all_readings(run: Running, link: Link) -> DataFrame:
+def _all_readings(run: StepContext, link: Link) -> DataFrame:
     for output in link.outputs:
         if output.role in (EVERY_ROW, GOOD) and read_columns(run.spark, output.table) is not None:
             return read_table(run.spark, output.table)
@@ -153,21 +161,21 @@ def _all_readings(run: Running, link: Link) -> DataFrame:
         raise Refused(
             f"{link.query} merges into PostgreSQL what it reads from its source, and no table keeps those rows",
             meaning="A key whose newest row goes could not get its former one back. Nothing was removed there.",
-            next=f"{again(run, 'undo')}  # then: {plan_command(run.environment, 'reset', link.name)}",
+            next=again(run, "undo").noting("then", plan_command(run.environment, "reset", link.name)),
             code="FormerRowsUnknown",
         )
     return link.stage.transform(read_table(run.spark, link.input))
 
 
-def _removal(run: Running, step: Step, link: Link, sink: PostgresSink) -> Removal:
+def _removal(run: StepContext, step: Step, link: Link, sink: PostgresSink) -> Removal:
     marks = None
     if step.arguments["keeps"]:
         marks = read_marks(read_kept(run.spark, run.environment, run.digest, step.stage))
     return replace(removal_of(run, link, sink), marks=marks)
 
 
-def removal_of(run: Running, link: Link, sink: PostgresSink) -> Removal:
-    """Of all rows; the name by which the database's ledger knows this remedy."""
+def removal_of(run: StepContext, link: Link, sink: PostgresSink) -> Removal:
+    """The removal of all rows, under the name by which the database's ledger knows this remedy."""
     return Removal(
         url=sink.url.read(),
         target=sink.target,

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.failpoints import reach
-from surestart.remedies.plan.beside import beside_of, drop_beside
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.failpoints import fail_point
+from surestart.remedies.basis.beside import beside_of, drop_beside
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     if run.facts("certify").get("exact") is False:
         own, _ = beside_of(run)
         run.say(f"  the count is not exact: what was filled stays as …__beside_{own.tag}")
         return {"kept": own.tag}
     drop_beside(run)
-    reach("remedy.drop.after_tables")
+    fail_point("remedy.drop.after_tables")
     return {}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     return {}

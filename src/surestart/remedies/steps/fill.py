@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.errors import SurestartError
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.journal import UNDOING, WITHDRAWN
-from surestart.remedies.plan.beside import beside_of, drop_beside
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.journaling import carried_on, read_again
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.beside import beside_of, drop_beside
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import carried_on, read_again
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The tables beside hold all that the stage could read when this began."""
     _, chain = beside_of(run)
     rows = fill(run, chain.link(step.stage))
-    reach("remedy.fill.after_run")
+    fail_point("remedy.fill.after_run")
     return {"rows": rows}
 
 
-def fill(run: Running, link: Link) -> int:
+def fill(run: StepContext, link: Link) -> int:
     from surestart.runs.runner import run_stage
 
     own, _ = beside_of(run)
@@ -33,24 +33,24 @@ def fill(run: Running, link: Link) -> int:
     _refuse_ended(run)
     # Through the gate like any other start: its claim keeps a second apply out, its checks see a damaged checkpoint.
     rows = run_stage(run.spark, own, link.stage, on_progress=tell).rows
-    reach("remedy.fill.ran")
+    fail_point("remedy.fill.ran")
     try:
         _refuse_ended(run)
     except SurestartError:
-        # Filled after it was dropped: nobody else would ever drop it again.
+        # It was filled after the drop, so nobody else would drop it.
         drop_beside(run)
         raise
     return rows
 
 
-def _refuse_ended(run: Running) -> None:
+def _refuse_ended(run: StepContext) -> None:
     """Another process of this plan may have come to its end, or taken it back, and dropped what is beside."""
     now = read_again(run).journal
     if now.state in (UNDOING, WITHDRAWN) or "drop" in now.done:
         raise carried_on(run, "undo" if now.state == UNDOING else "apply")
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """Nothing is left beside, of this stage and of the others."""
     drop_beside(run)
     return {}

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
-from surestart.journal.start import KEPT, KEPT_COLUMNS, read_kept
-from surestart.remedies.plan.journaling import again
-from surestart.remedies.plan.kept import find_kept, read_rule, summarize_kept
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.journal.stage_start import KEPT, KEPT_COLUMNS, read_kept
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule, summarize_marks
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again
 from surestart.spark.delta_table import create_or_check_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The marks are in the table, once, and are those that the plan has counted."""
-    write_marks(run, step.stage, find_kept(run.spark, run.environment, read_rule(step.arguments["rule"])))
-    found = summarize_kept(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
+    write_marks(run, step.stage, find_stay_marks(run.spark, run.environment, read_rule(step.arguments["rule"])))
+    found = summarize_marks(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
     planned = {name: step.arguments[name] for name in ("marks", "sha256")}
     if found != planned:
         raise Refused(
@@ -32,7 +32,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return found
 
 
-def write_marks(run: Running, stage: str, marks: DataFrame) -> None:
+def write_marks(run: StepContext, stage: str, marks: DataFrame) -> None:
     """They are rows of `surestart_kept` under the plan's digest, once."""
     from pyspark.sql import functions as F
 
@@ -52,5 +52,5 @@ def write_marks(run: Running, stage: str, marks: DataFrame) -> None:
         writer.saveAsTable(table.sql)
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     return {}

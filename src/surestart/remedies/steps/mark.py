@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from surestart.journal.start import read_kept
-from surestart.remedies.plan.beside import beside_of
-from surestart.remedies.plan.chain import Link
-from surestart.remedies.plan.kept import ALL_OF, PROCESSED, KeptRule, find_kept, summarize_kept
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.journal.stage_start import read_kept
+from surestart.remedies.basis.beside import beside_of
+from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule, find_stay_marks, summarize_marks
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps.keep import write_marks
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The marks are in `surestart_kept`, once; found at the versions that were checked."""
     own, _ = beside_of(run)
     rule = rule_of(run.chain.link(step.stage), run.facts("check"))
-    write_marks(run, step.stage, find_kept(run.spark, own, rule))
-    return summarize_kept(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
+    write_marks(run, step.stage, find_stay_marks(run.spark, own, rule))
+    return summarize_marks(read_kept(run.spark, run.environment, run.digest, step.stage).collect())
 
 
-def rule_of(link: Link, checked: Mapping[str, Any]) -> KeptRule:
+def rule_of(link: Link, checked: Mapping[str, Any]) -> StayRule:
     """checked: table -> version, of the tables beside and of the stage's input."""
     versions = {output.table.name: checked["beside"][output.table.name] for output in link.outputs}
     if link.input is None:
-        return KeptRule(ALL_OF, held=versions)
-    return KeptRule(PROCESSED, held=versions, given={link.input.name: checked["given"]})
+        return StayRule(ALL_OF, held=versions)
+    return StayRule(PROCESSED, held=versions, given={link.input.name: checked["given"]})
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     return {}

@@ -14,25 +14,25 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import local_folder, read_manifest
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.next_command import plan_command
-from surestart.remedies.plan.durable import sync_folders
-from surestart.remedies.plan.journaling import refuse_carried_on
-from surestart.remedies.plan.move_aside import (
-    _complete,
-    _copy_verified,
-    _differs,
-    _forget,
-    _remove,
-    _write_marker,
+from surestart.remedies.basis.durable import sync_folders
+from surestart.remedies.basis.move_aside import (
+    complete_marker,
+    copy_differs,
+    copy_verified,
     move_verified,
+    remove_copy,
+    remove_folder,
     retired_folder,
+    write_marker,
 )
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import refuse_carried_on
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """Nothing is at the checkpoint's path; what was there lies aside, complete."""
     link = run.chain.link(step.stage)
     aside = retired_folder(run.environment, link.query, run.digest)
@@ -41,56 +41,56 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return {"aside": str(aside), "files": len(moved.files), "size": moved.size, "manifest": moved.digest}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The checkpoint is back, byte for byte; what the stage has made since lies aside."""
     link = run.chain.link(step.stage)
     here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
     since = retired_folder(run.environment, link.query, run.digest, "undone")
     wanted = _wanted(run, step)
-    if _complete(aside).exists():
+    if complete_marker(aside).exists():
         restoring = aside.with_name(aside.name + ".restoring")
         found = read_manifest(aside)
         if found.digest != wanted:
-            raise _differs(str(aside), wanted, found)
+            raise copy_differs(str(aside), wanted, found)
         if not restoring.exists():
             if step.id in run.journal.done or not read_manifest(here).is_within(found):
                 move_verified(here, since, None, lambda: refuse_carried_on(run, "undo"))
             else:
-                # What is left of the original there is in the complete copy.
+                # The complete copy has whatever is left of the original.
                 refuse_carried_on(run, "undo")
-                _remove(here, aside)
-            _write_marker(restoring, wanted)
+                remove_folder(here, aside)
+            write_marker(restoring, wanted)
         refuse_carried_on(run, "undo")
         for name, (size, sha) in found.files.items():
-            _copy_verified(aside / name, here / name, size, sha)
-            reach("remedy.restore.after_file")
+            copy_verified(aside / name, here / name, size, sha)
+            fail_point("remedy.restore.after_file")
         sync_folders(here)
     back = read_manifest(here)
     if back.digest != wanted:
-        raise _differs(str(here), wanted, back)
-    _forget(aside)
+        raise copy_differs(str(here), wanted, back)
+    remove_copy(aside)
     return {"manifest": back.digest, "since": str(since)}
 
 
-def check_retired(run: Running, step: Step) -> None:
+def check_retired(run: StepContext, step: Step) -> None:
     """Raises when the retired checkpoint is not there any more, or not as it was."""
     link = run.chain.link(step.stage)
     aside = retired_folder(run.environment, link.query, run.digest)
     wanted = _wanted(run, step)
-    if not _complete(aside).exists() and read_manifest(local_folder(link.checkpoint)).digest == wanted:
+    if not complete_marker(aside).exists() and read_manifest(local_folder(link.checkpoint)).digest == wanted:
         return  # It is back already.
     if not aside.is_dir():
         raise Refused(
             f"{aside} is gone: `surestart prune` has removed it, or somebody else",
             meaning=f"The former checkpoint of {link.query} cannot come back. Nothing was changed.",
-            next=plan_command(run.environment, "replay", step.stage, "--from-output") + "  # or reset",
+            next=plan_command(run.environment, "replay", step.stage, "--from-output", note="or reset"),
             code="UndoTooLate",
         )
     found = read_manifest(aside)
     if found.digest != wanted:
-        raise _differs(str(aside), wanted, found)
+        raise copy_differs(str(aside), wanted, found)
 
 
-def _wanted(run: Running, step: Step) -> str:
+def _wanted(run: StepContext, step: Step) -> str:
     """The digest of the files that the plan saw; where the stages go on until a swap, of those there were then."""
     return str(step.arguments.get("manifest") or run.facts("check")["manifests"][step.stage])

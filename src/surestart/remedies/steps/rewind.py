@@ -17,10 +17,10 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import CannotCut, read_cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.journal import TABLE, Journal, read_journals
-from surestart.journal.passing import Passing, append_passing
-from surestart.remedies.plan.cut_checkpoint import (
+from surestart.journal.pass_over_note import PassOverNote, append_pass_over_note
+from surestart.remedies.basis.cut_checkpoint import (
     forget_cut,
     is_placed,
     is_placing,
@@ -28,15 +28,15 @@ from surestart.remedies.plan.cut_checkpoint import (
     scratch_folder,
     write_cut,
 )
-from surestart.remedies.plan.journaling import again, refuse_carried_on
-from surestart.remedies.plan.move_aside import _complete, move_verified, retired_folder
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.read_back import refuse_unsafe_cut
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.move_aside import complete_marker, move_verified, retired_folder
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.read_back import refuse_unsafe_cut
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import again, refuse_carried_on
 from surestart.remedies.steps import retire
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The checkpoint ends with the batch, under the new query id. facts: both ids, and where the former one lies."""
     link = run.chain.link(step.stage)
     here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
@@ -45,19 +45,19 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     _pass_on(run, former, query_id)
     if not is_placing(scratch) and not is_placed(scratch, here):
         _write(run, step, scratch)
-        # Placed already, where it died before the journal knew.
+        # It may be in its place already: an earlier attempt died before the journal knew.
         if not is_placed(scratch, here):
             refuse_unsafe_cut(run, link, scratch, step.arguments["findings"])
             move_verified(here, aside, str(step.arguments["manifest"]), lambda: refuse_carried_on(run, "apply"))
-            reach("remedy.rewind.moved_aside")
+            fail_point("remedy.rewind.moved_aside")
     if not is_placed(scratch, here):
         place_cut(scratch, here)
     forget_cut(scratch)
-    reach("remedy.rewind.after_place")
+    fail_point("remedy.rewind.after_place")
     return {"aside": str(aside), "query_id": query_id, "batch": batch, "former": former}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The former checkpoint is back, byte for byte; the one that was put in its place, and what the stage has written
     into it since, lies aside."""
     link = run.chain.link(step.stage)
@@ -66,12 +66,12 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     return done
 
 
-def _write(run: Running, step: Step, scratch: Path) -> None:
+def _write(run: StepContext, step: Step, scratch: Path) -> None:
     link = run.chain.link(step.stage)
     here, aside = local_folder(link.checkpoint), retired_folder(run.environment, link.query, run.digest)
     query_id, batch, _ = _what(step)
-    # Died while it was moved aside, what is left there is no checkpoint any more.
-    origin = aside if _complete(aside).exists() else here
+    # After a death while it was moved aside, what is left there is no whole checkpoint.
+    origin = aside if complete_marker(aside).exists() else here
     try:
         write_cut(origin, read_cut(LocalStorage(str(origin)), batch, query_id), scratch)
     except CannotCut as problem:
@@ -81,7 +81,7 @@ def _write(run: Running, step: Step, scratch: Path) -> None:
             next=again(run, "undo"),
             code="CannotCut",
         ) from problem
-    reach("remedy.rewind.written")
+    fail_point("remedy.rewind.written")
 
 
 def _what(step: Step) -> tuple[str, int, str]:
@@ -89,15 +89,15 @@ def _what(step: Step) -> tuple[str, int, str]:
     return str(step.arguments["query_id"]), int(step.arguments["batch"]), str(step.arguments["former"])
 
 
-def _pass_on(run: Running, former: str, query_id: str) -> None:
+def _pass_on(run: StepContext, former: str, query_id: str) -> None:
     """What the stream was noted to pass over, it passes over under its new id as well."""
     for passing in inherited(read_journals(run.environment, run.spark), former, query_id):
-        append_passing(run.spark, run.environment.table(TABLE), passing)
+        append_pass_over_note(run.spark, run.environment.table(TABLE), passing)
 
 
-def inherited(journals: Iterable[Journal], former: str, query_id: str) -> Iterator[Passing]:
+def inherited(journals: Iterable[Journal], former: str, query_id: str) -> Iterator[PassOverNote]:
     for journal in journals:
         known = {(one.step, one.stream) for one in journal.passed}
         for one in journal.passed:
             if one.stream == former and (one.step, query_id) not in known:
-                yield Passing(one.digest, one.step, query_id)
+                yield PassOverNote(one.digest, one.step, query_id)

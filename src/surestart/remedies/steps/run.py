@@ -1,6 +1,7 @@
 """Runs a stage to the end of the available data, through the start gate like any other start.
 
-One that runs already reads its input itself: a live stream below a backfill, or a schedule that came first.
+A stage that runs already needs no start: it reads its input itself. It may be a live stream below a backfill, or a
+schedule that came first.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.errors import Refused
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
 from surestart.runs.find_owner import OWNER_RUNNING
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     from surestart.runs.runner import run_stage
 
     def tell(progress: Any) -> None:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.journal.next_command import plan_command
-from surestart.remedies.loss.loss import Loss, Reaching, summarize
-from surestart.remedies.loss.source_reach import together
-from surestart.remedies.plan.chain import Link, OwnSink
-from surestart.remedies.plan.journaling import refuse_carried_on
-from surestart.remedies.plan.missing_positions import not_in
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.plan_again import plan_again
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.chain import Link, OwnSink
+from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.loss.find_loss import together
+from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The sink holds nothing."""
     own = find_own_sink(run, step)
     refuse_carried_on(run, "apply")
@@ -31,7 +31,7 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     return {"sink": own.label, "kept": run.digest}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The sink holds what it held before the remedy."""
     own = find_own_sink(run, step)
     refuse_carried_on(run, "undo")
@@ -44,7 +44,7 @@ def undo_step(run: Running, step: Step) -> dict[str, Any]:
     return {"restored": kept}
 
 
-def check_removed(run: Running, step: Step) -> None:
+def check_removed(run: StepContext, step: Step) -> None:
     """Raises when what the step has taken out is not there any more."""
     own = find_own_sink(run, step)
     if not step.arguments["exists"] or own.read_positions(run.spark, run.digest) is not None:
@@ -52,13 +52,13 @@ def check_removed(run: Running, step: Step) -> None:
     raise Refused(
         f"what was taken out of {own.label} is gone",
         meaning="Its former rows cannot come back. Nothing was changed.",
-        next=plan_command(run.environment, "reset", step.stage) + "  # rebuilds it from its source",
+        next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
         code="UndoTooLate",
     )
 
 
 def find_sink_undo_loss(
-    run: Running, found: Reaching, link: Link, lost: Callable[[DataFrame], DataFrame | None]
+    run: StepContext, found: LossSearch, link: Link, lost: Callable[[DataFrame], DataFrame | None]
 ) -> Loss:
     """Rows of the stage's own sinks that the undo takes out again, and that will not come again. lost: which of rows do
     not, by the tables as they are after it."""
@@ -75,7 +75,7 @@ def find_sink_undo_loss(
     return together(losses)
 
 
-def find_own_sink(run: Running, step: Step) -> OwnSink:
+def find_own_sink(run: StepContext, step: Step) -> OwnSink:
     for own in run.chain.link(step.stage).own_sinks:
         if own.target == step.arguments["sink"]:
             return own

@@ -11,20 +11,20 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.errors import CannotTell
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.journal.commit_once import find_commit, replace_once
-from surestart.remedies.plan.beside import beside_of
-from surestart.remedies.plan.chain import Output
-from surestart.remedies.plan.journaling import refuse_carried_on
-from surestart.remedies.plan.kept import read_at
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.beside import beside_of
+from surestart.remedies.basis.chain import Output
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.rows_that_stay import read_at
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import refuse_carried_on
 from surestart.remedies.steps.clear import find_output
-from surestart.remedies.steps.put_back import put_back
+from surestart.remedies.steps.restore_table import restore_table
 from surestart.typed import spark_sql
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The table holds the rows that were filled beside, and no others. facts: the version before and the one after."""
     link, output = find_output(run, step)
     table, checked = output.table, run.facts("check")
@@ -34,23 +34,23 @@ def apply_step(run: Running, step: Step) -> dict[str, Any]:
     rows = read_at(run.spark, own, table.name, int(checked["beside"][table.name]))
     refuse_carried_on(run, "apply")
     after = replace_once(rows, table, run.digest, step.id)
-    reach("remedy.swap.after_commit")
+    fail_point("remedy.swap.after_commit")
     return {"before": checked["live"][table.name], "after": after}
 
 
-def undo_step(run: Running, step: Step) -> dict[str, Any]:
+def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     """The table's content is what it was before the swap."""
     _, output = find_output(run, step)
     before = run.facts("check")["live"][output.table.name]
     if swapped_at(run, step, output) is None:
         return {}  # It died before its commit.
-    restored = put_back(run, step, output, before)
+    restored = restore_table(run, step, output, before)
     if restored is None:
         return {}
     return {"restored": before, "version": restored}
 
 
-def swapped_at(run: Running, step: Step, output: Output) -> int | None:
+def swapped_at(run: StepContext, step: Step, output: Output) -> int | None:
     """The version that the swap made; None: it was never made. Once it is journaled the table's history is not asked: a
     stream may have made thousands of commits since."""
     if step.id not in run.journal.done:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from surestart.remedies.jobs.back import start_jobs
-from surestart.remedies.plan.journaling import read_again
-from surestart.remedies.plan.plan import Step
-from surestart.remedies.plan.running import Running
+from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.write_journal import read_again
+from surestart.remedies.jobs.set_jobs_back import start_jobs
 
 
-def apply_step(run: Running, step: Step) -> dict[str, Any]:
+def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     # As it is now: another remedy of these stages may have paused them again, and then sets them back.
     before = read_again(run).journal.paused_jobs
     if before is None:

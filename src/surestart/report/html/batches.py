@@ -21,10 +21,10 @@ from surestart.facts.checkpoint.positions import (
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.report.html.chart import ABSENT, FLIGHT, THERE, WRONG, Bar, Lane, bars, figure, lane_legend, lanes
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag
+from surestart.report.html.markup import Child, Markup, join_markup, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
-from surestart.report.html.words import moment, word
+from surestart.report.html.words import moment, signed_word
 from surestart.report.progress_history import BatchFacts
 
 _SMALL_HOLE = 5
@@ -51,7 +51,7 @@ class Column:
         return not self.planned and not self.committed
 
 
-def read_columns(checkpoint: Checkpoint, count: int) -> tuple[Column, ...]:
+def batch_columns(checkpoint: Checkpoint, count: int) -> tuple[Column, ...]:
     """The newest `count` batches that either folder knows, with the holes between them."""
     planned, committed = set(checkpoint.offsets_folder.ids), set(checkpoint.commits_folder.ids)
     newest = sorted(planned | committed)[-count:]
@@ -67,10 +67,10 @@ def read_columns(checkpoint: Checkpoint, count: int) -> tuple[Column, ...]:
 
 def batches_section(report: CheckpointReport, prefix: str, level: int, limits: Limits) -> Markup:
     checkpoint = report.inspection.checkpoint
-    columns = read_columns(checkpoint, limits.columns)
+    columns = batch_columns(checkpoint, limits.columns)
     if not columns:
         return tag("p", None, "No batch is planned yet.")
-    rows = read_columns(checkpoint, limits.rows)
+    rows = batch_columns(checkpoint, limits.rows)
     table_id = f"{prefix}batches-table"
     drawn = [
         Lane("planned", tuple(_planned(checkpoint, column) for column in columns)),
@@ -83,10 +83,10 @@ def batches_section(report: CheckpointReport, prefix: str, level: int, limits: L
         is_open=len(rows) <= 12,
     )
     chart = lanes([column.label for column in columns], drawn, caption)
-    parts: list[Child] = [figure(chart, caption, join(), table_id, lane_legend(drawn))]
+    parts: list[Child] = [figure(chart, caption, join_markup(), table_id, lane_legend(drawn))]
     parts += _reach_figures(report, columns, table_id)
     parts += _duration_figure(report, columns, table_id)
-    return join(parts, numbers)
+    return join_markup(parts, numbers)
 
 
 def how_far(before: Position | None, after: Position | None) -> tuple[int, str] | None:
@@ -168,7 +168,7 @@ def _table(report: CheckpointReport, columns: Sequence[Column], table_id: str, l
         said, sign = _state(checkpoint, column)
         entry = checkpoint.offsets.get(column.batch)
         stamp = entry.timestamp_ms if isinstance(entry, OffsetLogEntry) else None
-        row: list[Child] = [column.label, word(said[:80], sign), moment(stamp)]
+        row: list[Child] = [column.label, signed_word(said[:80], sign), moment(stamp)]
         row += [reaches[column.batch].get(pair) for pair in units]
         row += _fact_cells(facts.get(column.batch), phases) if facts else []
         rows.append(row)
@@ -231,7 +231,7 @@ def _reach_figures(report: CheckpointReport, columns: Sequence[Column], table_id
         low, high = f"{min(known):,.0f}", f"{max(known):,.0f}"
         span = f"{low} to {high} {unit}" if low != high else f"{low} {unit} each"
         caption = f"How far each batch reads{'' if len(units) == 1 else f' in source {index}'}: {span}."
-        figures.append(figure(bars(items, unit, caption), caption, join(), table_id))
+        figures.append(figure(bars(items, unit, caption), caption, join_markup(), table_id))
     return figures
 
 
@@ -259,4 +259,4 @@ def _duration_figure(report: CheckpointReport, columns: Sequence[Column], table_
     longest = max(timed, key=lambda one: one.total_ms or 0)
     caption = f"How long batches took: at most {(longest.total_ms or 0) / 1000:,.2f} s, batch {longest.batch}."
     legend = {f"part-{number}": name for number, name in enumerate([*PHASES.values(), REST], 1)}
-    return [figure(bars(items, "s", caption), caption, join(), table_id, legend)]
+    return [figure(bars(items, "s", caption), caption, join_markup(), table_id, legend)]

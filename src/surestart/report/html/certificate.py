@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.table import table
-from surestart.report.html.words import word
+from surestart.report.html.words import signed_word
 
 _COUNTS = {
     "input": "In the input",
@@ -44,8 +44,8 @@ def certificate_section(body: Mapping[str, Any], limits: Limits) -> Markup:
     said, kind = certificate_word(body)
     stages: Sequence[Mapping[str, Any]] = body["stages"]
     asked = "" if body["source_asked"] else " The source was not asked."
-    return join(
-        tag("p", None, word(said[:1].upper() + said[1:], kind), f". Counted {body['observed_at']}.{asked}"),
+    return join_markup(
+        tag("p", None, signed_word(said[:1].upper() + said[1:], kind), f". Counted {body['observed_at']}.{asked}"),
         _counts(stages, limits),
         list(_problems(stages, limits)),
         _places(stages, limits),
@@ -80,7 +80,8 @@ def _last(label: str) -> str:
 
 
 def _number(stage: Mapping[str, Any], name: str) -> Child:
-    """What the input has and what is lost is not known where only the output was counted."""
+    """The number, or that it is not known: where only the output was counted, nobody knows the input and what is
+    lost."""
     if not stage["compared"] and name in ("input", "lost", "pending"):
         return None
     return f"{stage['counts'][name]:,}"
@@ -90,11 +91,17 @@ def _problems(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Iterator[M
     for stage in stages:
         if stage["problem"]:
             yield tag(
-                "p", None, word("cannot tell", "unknown"), f" {stage['stage']}: ", text(stage["problem"], limits.text)
+                "p",
+                None,
+                signed_word("cannot tell", "unknown"),
+                f" {stage['stage']}: ",
+                safe_text(stage["problem"], limits.text),
             )
         if stage["examples"]:
             examples = ", ".join(str(key) for key in stage["examples"][:5])
-            yield tag("p", None, f"{stage['stage']}: keys with a fault, some of them: ", text(examples, limits.text))
+            yield tag(
+                "p", None, f"{stage['stage']}: keys with a fault, some of them: ", safe_text(examples, limits.text)
+            )
 
 
 def _places(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Markup | None:

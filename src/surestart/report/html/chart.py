@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from surestart.report.html.markup import Markup, join, tag, text
+from surestart.report.html.markup import Markup, join_markup, safe_text, tag
 
 THERE, FLIGHT, ABSENT, WRONG = "there", "flight", "absent", "wrong"
 WORDS = {THERE: "there", FLIGHT: "in flight", ABSENT: "not there", WRONG: "damaged or out of place"}
@@ -78,7 +78,7 @@ def bars(items: Sequence[Bar], unit: str, what: str) -> Markup:
             y -= tall
             if tall:
                 parts.append(_rect(x, y, width_of_bar, tall, f"bar {PARTS[number % len(PARTS)]}"))
-        drawn.append(tag("g", None, tag("title", None, text(item.title or item.label, 120)), parts))
+        drawn.append(tag("g", None, tag("title", None, safe_text(item.title or item.label, 120)), parts))
     longest = max((len(item.label) for item in items), default=1)
     for index in _ticks(len(items), 1 + min(longest, 12) * 7 // step):
         drawn.append(_text(_AXIS + index * step + step / 2, height - 6, items[index].label[:12], "middle"))
@@ -93,7 +93,7 @@ def figure(
         tag("li", None, tag("svg", {"class": "key", "viewBox": "0 0 16 16", "aria-hidden": "true"}, _key(kind)), word)
         for kind, word in (legend or {}).items()
     ]
-    return join(
+    return join_markup(
         tag(
             "figure",
             {"data-table": table_id},
@@ -158,7 +158,7 @@ def _cell(x: float, y: float, state: str, title: str) -> Markup:
     return tag(
         "g",
         None,
-        tag("title", None, text(title, 120)) if title else None,
+        tag("title", None, safe_text(title, 120)) if title else None,
         _rect(x, y, 14, 14, f"cell {state}"),
         cross,
     )
@@ -174,7 +174,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
 
 
 def _text(x: float, y: float, value: str, anchor: str) -> Markup:
-    return tag("text", {"x": _round(x), "y": _round(y), "text-anchor": anchor}, text(value, 24))
+    return tag("text", {"x": _round(x), "y": _round(y), "text-anchor": anchor}, safe_text(value, 24))
 
 
 def _svg(width: float, height: float, what: str, *drawn: Markup) -> Markup:
@@ -197,5 +197,5 @@ def _round(value: float) -> str:
 
 
 def _ticks(count: int, step: int) -> range:
-    """Every how-manieth label fits, counted from the newest."""
+    """Which labels fit: every second or third and so on, counted from the newest."""
     return range((count - 1) % step, count, step) if count else range(0)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from surestart.report.html.batches import batches_section
 from surestart.report.html.lag import has_lag, lag_section
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, lines, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, lines, safe_text, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.resets import resets_section
 from surestart.report.html.sinks import sinks_section
 from surestart.report.html.sources import sources_section
 from surestart.report.html.state import bytes_text, state_section
 from surestart.report.html.table import foldable, table
-from surestart.report.html.words import word
+from surestart.report.html.words import signed_word
 from surestart.report.json.inspection import inspection_json
 
 Section = tuple[str, str, Callable[[CheckpointReport, str, int, Limits], Markup]]
@@ -47,14 +47,14 @@ def summary_list(report: CheckpointReport, limits: Limits) -> Markup:
     flight = checkpoint.in_flight
     planned, committed = checkpoint.latest_planned, checkpoint.latest_committed
     facts: list[tuple[str, Child]] = [
-        ("Checkpoint", tag("code", None, text(checkpoint.location, limits.text))),
+        ("Checkpoint", tag("code", None, safe_text(checkpoint.location, limits.text))),
         ("Query id", tag("code", None, checkpoint.query_id) if checkpoint.query_id else "none"),
         (
             "Batches",
             f"planned {_or_none(planned)}, committed {_or_none(committed)}, "
             + ("none in flight" if flight is None else f"{flight} in flight"),
         ),
-        ("Sink", word(inspection.acceptance.value) if inspection.sinks else word("not asked", "unknown")),
+        ("Sink", signed_word(inspection.acceptance.value) if inspection.sinks else signed_word("not asked", "unknown")),
         ("Written by", f"Spark {checkpoint.spark_version or 'unknown'}"),
         ("Size", f"{checkpoint.files:,} files, {bytes_text(checkpoint.size)}"),
     ]
@@ -100,7 +100,7 @@ def _changes(report: CheckpointReport, prefix: str, level: int, limits: Limits) 
             change.what,
             change.before,
             change.after,
-            word(change.kind.value, signs.get(change.kind.value, "unknown")),
+            signed_word(change.kind.value, signs.get(change.kind.value, "unknown")),
             change.rule,
         ]
         for change in report.changes
@@ -129,7 +129,7 @@ def _confs(report: CheckpointReport, prefix: str, level: int, limits: Limits) ->
         style="names",
     )
     many = f"{len(confs):,} setting{'s' if len(confs) != 1 else ''}"
-    return join(
+    return join_markup(
         tag("p", None, "A restart uses these, whatever the session says."),
         foldable(many, settings, is_open=len(confs) <= 6),
     )
@@ -141,7 +141,7 @@ def _raw(report: CheckpointReport, prefix: str, level: int, limits: Limits) -> M
     whole = inspection_json(report.inspection)
     shown = whole[: limits.json]
     cut = len(whole) > len(shown)
-    return join(
+    return join_markup(
         tag("p", {"class": "note"}, f"The first {len(shown):,} of {len(whole):,} characters: --json prints all.")
         if cut
         else None,

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from importlib.resources import files
 
-from surestart.report.html.markup import Child, Markup, tag, text, trusted
+from surestart.report.html.markup import Child, Markup, safe_text, tag, trusted
 
 
 def document(title: str, about: Child, main: Child, *, skip: str, footer: str, patterns: Markup | None = None) -> str:
@@ -26,7 +26,7 @@ def document(title: str, about: Child, main: Child, *, skip: str, footer: str, p
         tag("meta", {"http-equiv": "Content-Security-Policy", "content": policy}),
         tag("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         tag("meta", {"name": "referrer", "content": "no-referrer"}),
-        tag("title", None, text(title, 160)),
+        tag("title", None, safe_text(title, 160)),
         tag("style", None, trusted(style)),
     )
     body = tag(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.words import icon
+from surestart.typed import NextStep
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert
 
@@ -15,7 +16,7 @@ _ORDER = (Severity.UNSAFE, Severity.CANNOT_TELL, Severity.ATTENTION, Severity.IN
 
 
 def findings_section(
-    found: Sequence[tuple[str, Finding]], limits: Limits, all_with: str, *, level: int = 2, name: str = "findings"
+    found: Sequence[tuple[str, Finding]], limits: Limits, all_with: NextStep, *, level: int = 2, name: str = "findings"
 ) -> Markup:
     """found: (stage or "", finding). all_with: the command that lists those that do not fit. level: of its heading."""
     ranked = [pair for severity in _ORDER for pair in found if pair[1].severity is severity]
@@ -53,13 +54,16 @@ def findings_section(
     return tag("section", {"id": name, "aria-labelledby": f"{name}-title"}, parts)
 
 
-def command(value: str) -> Markup:
+def command(value: NextStep | str) -> Markup:
     """A command, with a copy button only where what is shown is exactly what would be run."""
-    shown = inert(value, COMMAND_LIMIT)
-    if shown == value:
-        return tag("pre", {"class": "command", "data-copy": "command"}, tag("code", None, text(shown, COMMAND_LIMIT)))
-    return join(
-        tag("pre", {"class": "command"}, tag("code", None, text(shown, COMMAND_LIMIT))),
+    line = str(value)
+    shown = inert(line, COMMAND_LIMIT)
+    if shown == line:
+        return tag(
+            "pre", {"class": "command", "data-copy": "command"}, tag("code", None, safe_text(shown, COMMAND_LIMIT))
+        )
+    return join_markup(
+        tag("pre", {"class": "command"}, tag("code", None, safe_text(shown, COMMAND_LIMIT))),
         tag(
             "p",
             {"class": "note"},
@@ -79,14 +83,14 @@ def _finding(stage: str, finding: Finding, limits: Limits, level: int) -> Markup
     what = finding.severity.value.capitalize() if finding.severity is not Severity.INFO else "Note"
     rows: list[Child] = [
         tag("dt", None, "What"),
-        tag("dd", None, text(finding.evidence, limits.text)),
+        tag("dd", None, safe_text(finding.evidence, limits.text)),
         tag("dt", None, "Meaning"),
-        tag("dd", None, text(finding.meaning, limits.text)),
+        tag("dd", None, safe_text(finding.meaning, limits.text)),
     ]
     if finding.next:
         rows += [tag("dt", None, "Next"), tag("dd", None, command(finding.next))]
     if finding.do_not:
-        rows += [tag("dt", None, "Do not"), tag("dd", {"class": "do-not"}, text(finding.do_not, limits.text))]
+        rows += [tag("dt", None, "Do not"), tag("dd", {"class": "do-not"}, safe_text(finding.do_not, limits.text))]
     where = f" in {stage}" if stage else None
     return tag(
         "article",

@@ -1,14 +1,14 @@
-"""Many streams as one self-contained page: all in one table, the worst first; behind it a section for each of those
-that something is said of."""
+"""Many streams as one self-contained page: all in one table, the worst first, then a section for each stream that has
+findings."""
 
 from __future__ import annotations
 
 from surestart.report.html.document import document
 from surestart.report.html.findings import command, findings_section
 from surestart.report.html.limits import TIERS
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, VERDICTS, icon, moment, word
+from surestart.report.html.words import KINDS, VERDICTS, icon, moment, signed_word
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import NOT_ASKED, Fleet, FleetRow
 from surestart.verdict.inspection import SINK_NOT_NAMED
@@ -24,7 +24,7 @@ _LIMITS = TIERS[1]
 def render_fleet_page(fleet: Fleet) -> str:
     return document(
         f"{fleet.verdict.value.upper()}: {fleet.title}",
-        join(text(fleet.title, 200), " · asked ", time_text(fleet.asked_at)),
+        join_markup(safe_text(fleet.title, 200), " · asked ", time_text(fleet.asked_at)),
         _main(fleet),
         skip="Skip to the verdict",
         footer="Written by surestart. Nothing was changed by looking. Times are UTC.",
@@ -40,13 +40,13 @@ def _main(fleet: Fleet) -> Markup:
             {"class": f"verdict {kind}", "aria-labelledby": "verdict"},
             tag("h1", {"id": "verdict"}, icon(kind), _headline(fleet)),
             tag("p", None, f"{fleet.summary}."),
-            join(tag("p", {"class": "next"}, "Next"), command(fleet.next)),
+            join_markup(tag("p", {"class": "next"}, "Next"), command(fleet.next)),
         ),
     ]
     if fleet.rows:
         parts.append(_table(fleet, len(told)))
     parts += [_section(row, index) for index, row in enumerate(told)]
-    return join(parts)
+    return join_markup(parts)
 
 
 def _headline(fleet: Fleet) -> str:
@@ -60,15 +60,15 @@ def _table(fleet: Fleet, told: int) -> Markup:
     index = 0
     for row in fleet.rows:
         link = bool(row.findings) and index < told
-        name = tag("a", {"href": f"#stream-{index}"}, text(row.name, 120)) if link else text(row.name, 120)
+        name = tag("a", {"href": f"#stream-{index}"}, safe_text(row.name, 120)) if link else safe_text(row.name, 120)
         index += link
         rows.append(
             [
                 name,
-                word(row.verdict.value),
-                word(row.alone.value) if row.alone else "–",
+                signed_word(row.verdict.value),
+                signed_word(row.alone.value) if row.alone else "–",
                 row.next_start,
-                row.sink if row.sink != NOT_ASKED else word(NOT_ASKED, "unknown"),
+                row.sink if row.sink != NOT_ASKED else signed_word(NOT_ASKED, "unknown"),
                 moment(row.last_batch_at),
                 age_text(fleet.asked_at, row.last_batch_at),
                 *([row.unread or "–"] if unread else []),
@@ -89,25 +89,25 @@ def _section(row: FleetRow, index: int) -> Markup:
     found = tuple(("", one) for one in row.findings if not (alone and one.code == SINK_NOT_NAMED))
     sources = [f"{one}: {kind}, {position}" for one, kind, position in row.sources]
     facts: list[tuple[str, Child]] = [
-        ("Checkpoint", tag("code", None, text(row.location, 600))),
-        ("Query id", tag("code", None, text(row.query_id, 80)) if row.query_id else "none"),
+        ("Checkpoint", tag("code", None, safe_text(row.location, 600))),
+        ("Query id", tag("code", None, safe_text(row.query_id, 80)) if row.query_id else "none"),
         ("Next start", row.sentence or row.next_start),
         ("Sink", row.sink),
-        ("Sources", text("; ".join(sources), 600) if sources else "none known"),
+        ("Sources", safe_text("; ".join(sources), 600) if sources else "none known"),
     ]
     more = f"{row.more_findings:,} more findings are not shown here." if row.more_findings else ""
     return tag(
         "section",
         {"id": f"stream-{index}", "aria-labelledby": f"stream-{index}-title"},
-        tag("h2", {"id": f"stream-{index}-title"}, text(row.name, 120), " ", word(row.verdict.value)),
+        tag("h2", {"id": f"stream-{index}-title"}, safe_text(row.name, 120), " ", signed_word(row.verdict.value)),
         tag(
             "dl",
             {"class": "facts"},
             [tag("div", None, tag("dt", None, name), tag("dd", None, value)) for name, value in facts],
         ),
-        findings_section(found, _LIMITS, "surestart inspect --json", level=3, name=f"stream-{index}-findings")
+        findings_section(found, _LIMITS, surestart("inspect", "--json"), level=3, name=f"stream-{index}-findings")
         if found
         else None,
         tag("p", {"class": "note"}, more) if more else None,
-        join(tag("p", {"class": "next"}, "All of it"), command(surestart("inspect", row.location))),
+        join_markup(tag("p", {"class": "next"}, "All of it"), command(surestart("inspect", row.location))),
     )

@@ -15,7 +15,7 @@ from itertools import pairwise
 from surestart.facts.checkpoint.positions import DeltaPosition, KafkaPosition, Position
 from surestart.report.html.chart import Bar, bars, figure
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join
+from surestart.report.html.markup import Child, Markup, join_markup
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
 from surestart.report.html.words import moment
@@ -36,8 +36,8 @@ def has_lag(report: CheckpointReport) -> bool:
 
 
 def read_series(progress: Sequence[BatchFacts]) -> dict[str, Series]:
-    """What was measured -> batch -> how much, the most telling first; what a source says only where nothing is told
-    by its positions."""
+    """What was measured -> batch -> how much, the most telling measure first. What a source says of itself counts only
+    where its positions tell nothing."""
     counted: dict[str, dict[int, float]] = {}
     said: dict[str, dict[int, float]] = {}
     for facts in progress:
@@ -83,7 +83,7 @@ def lag_section(report: CheckpointReport, prefix: str, level: int, limits: Limit
         if not known:
             continue
         caption = f"Lag when each batch ended, {name}: at most {max(known):,.0f}, last {known[-1]:,.0f}{_trend(known)}."
-        figures.append(figure(bars(items, name.split(" ")[0], caption), caption, join(), table_id))
+        figures.append(figure(bars(items, name.split(" ")[0], caption), caption, join_markup(), table_id))
     rows: list[list[Child]] = [
         [str(batch), moment(facts[batch].at), *(_number(series[name].get(batch)) for name in shown)]
         for batch in reversed(batches)
@@ -98,7 +98,7 @@ def lag_section(report: CheckpointReport, prefix: str, level: int, limits: Limit
         text_limit=limits.text,
         left_out="batches",
     )
-    return join(figures, foldable("The same as a table", numbers, is_open=len(rows) <= 12))
+    return join_markup(figures, foldable("The same as a table", numbers, is_open=len(rows) <= 12))
 
 
 def _trend(values: Sequence[float]) -> str:

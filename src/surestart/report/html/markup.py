@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*")
 
 
 class Markup:
-    """A piece of the page. Made by `tag`, `join` and, for files of this package, `trusted`."""
+    """A piece of the page. Made by `tag`, `join_markup` and, for files of this package, `trusted`."""
 
     __slots__ = ("html",)
 
@@ -50,11 +50,11 @@ def tag(name: str, attributes: Attributes | None = None, *children: Child) -> Ma
     return Markup(f"<{head}>{_content(children)}</{name}>", built_by_this_module=True)
 
 
-def join(*children: Child) -> Markup:
+def join_markup(*children: Child) -> Markup:
     return Markup(_content(children), built_by_this_module=True)
 
 
-def text(value: object, limit: int = TEXT_LIMIT) -> Markup:
+def safe_text(value: object, limit: int = TEXT_LIMIT) -> Markup:
     """Text of unknown origin on one line, at most `limit` characters, hidden characters as codes."""
     return Markup(escape(inert(value, limit), quote=False), built_by_this_module=True)
 
@@ -94,5 +94,5 @@ def _one(child: Child) -> str:
     if isinstance(child, Markup):
         return child.html
     if isinstance(child, str | int | float):
-        return text(child).html
+        return safe_text(child).html
     return _content(child)

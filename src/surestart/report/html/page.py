@@ -17,27 +17,30 @@ from surestart.report.html.checkpoint import checkpoint_sections, summary_list
 from surestart.report.html.document import document
 from surestart.report.html.findings import command, findings_section
 from surestart.report.html.limits import BUDGET, TIERS, Limits
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, VERDICTS, icon, word
+from surestart.report.html.words import KINDS, VERDICTS, icon, signed_word
 from surestart.report.progress_history import BatchFacts, of_query
+from surestart.typed import NOTHING, NextStep, surestart
 from surestart.verdict.inspection import Inspection
 from surestart.words.finding import Finding, Verdict, verdict_of
 from surestart.words.time_text import time_text
+
+_ALL = surestart("inspect", "--json")
 
 
 @dataclass(frozen=True)
 class Page:
     """title: what the page is about.
-    next: the command to run next, '' for none.
+    next: what to do next.
     all_with: lists what does not fit."""
 
     title: str
     reports: tuple[CheckpointReport, ...]
     asked_at: int
-    next: str = ""
-    all_with: str = "surestart inspect --json"
+    next: NextStep = NOTHING
+    all_with: NextStep = _ALL
 
     @property
     def verdict(self) -> Verdict:
@@ -84,7 +87,9 @@ def write_page(path: str, html: str) -> None:
         raise UsageError(
             f"the page cannot be written to {path}: {error.strerror}",
             meaning="The checkpoint was read, and nothing was changed.",
-            next="surestart inspect PATH --html /tmp/page.html   # a folder that exists and may be written to",
+            next=surestart(
+                "inspect", "PATH", "--html", "/tmp/page.html", note="a folder that exists and may be written to"
+            ),
         ) from error
 
 
@@ -92,15 +97,15 @@ def _now(asked_at: int | None) -> int:
     return int(time.time() * 1000) if asked_at is None else asked_at
 
 
-def _next(findings: Sequence[Finding]) -> str:
+def _next(findings: Sequence[Finding]) -> NextStep:
     """The worst finding's command; findings come worst first."""
-    return next((finding.next for finding in findings if finding.severity.value != "info"), "")
+    return next((finding.next for finding in findings if finding.severity.value != "info"), NOTHING)
 
 
 def _document(page: Page, limits: Limits) -> str:
     return document(
         f"{page.verdict.value.upper()}: {page.title}",
-        join(text(page.title, 200), " · asked ", time_text(page.asked_at)),
+        join_markup(safe_text(page.title, 200), " · asked ", time_text(page.asked_at)),
         _main(page, limits),
         skip="Skip to the verdict",
         footer="Written by surestart. Nothing was changed by looking. Times are UTC.",
@@ -117,14 +122,14 @@ def _main(page: Page, limits: Limits) -> Markup:
             {"class": f"verdict {kind}", "aria-labelledby": "verdict"},
             tag("h1", {"id": "verdict"}, icon(kind), VERDICTS[verdict]),
             _sentence(page, limits),
-            join(tag("p", {"class": "next"}, "Next"), command(page.next)) if page.next else None,
+            join_markup(tag("p", {"class": "next"}, "Next"), command(page.next)) if page.next else None,
         ),
     ]
     parts.append(_stages(page, limits) if len(page.reports) > 1 else summary_list(page.reports[0], limits))
     parts += [_contents(page), findings_section(page.findings, limits, page.all_with)]
     for index, report in enumerate(page.reports):
         parts.append(_report(report, index, len(page.reports) > 1, limits))
-    return join(parts)
+    return join_markup(parts)
 
 
 def _sentence(page: Page, limits: Limits) -> Markup:
@@ -137,12 +142,12 @@ def _sentence(page: Page, limits: Limits) -> Markup:
     inspection = page.reports[0].inspection
     start = f"Spark {inspection.start.spark} {inspection.start.sentence}."
     if not inspection.sinks:
-        return tag("p", None, text(start, limits.text), " The sink was not asked.")
+        return tag("p", None, safe_text(start, limits.text), " The sink was not asked.")
     sinks = "; ".join(f"{answer.sink.target} {answer.detail}" for answer in inspection.sinks)
     lead = (
         f" The sink {inspection.acceptance.value}: " if inspection.acceptance.value != "cannot tell" else " The sink: "
     )
-    return tag("p", None, text(start, limits.text), lead, text(sinks, limits.text))
+    return tag("p", None, safe_text(start, limits.text), lead, safe_text(sinks, limits.text))
 
 
 def _stages(page: Page, limits: Limits) -> Markup:
@@ -153,7 +158,7 @@ def _stages(page: Page, limits: Limits) -> Markup:
         rows.append(
             [
                 tag("a", {"href": f"#stage-{index}"}, report.name),
-                word(inspection.verdict.value),
+                signed_word(inspection.verdict.value),
                 f"Spark {inspection.start.spark} {inspection.start.sentence}",
                 sinks,
             ]
@@ -174,7 +179,7 @@ def _contents(page: Page) -> Markup:
         links += [(f"#stage-{index}", report.name) for index, report in enumerate(page.reports)]
     else:
         links += [(f"#s0-{name}", title) for name, title, _ in checkpoint_sections(page.reports[0])]
-    items = [tag("li", None, tag("a", {"href": href}, text(title, 60))) for href, title in links]
+    items = [tag("li", None, tag("a", {"href": href}, safe_text(title, 60))) for href, title in links]
     return tag("nav", {"aria-label": "On this page"}, tag("ul", None, items))
 
 
@@ -184,7 +189,7 @@ def _report(report: CheckpointReport, index: int, several: bool, limits: Limits)
     if several:
         inspection = report.inspection
         parts += [
-            tag("h2", {"id": f"stage-{index}"}, text(report.name, 80), " ", word(inspection.verdict.value)),
+            tag("h2", {"id": f"stage-{index}"}, safe_text(report.name, 80), " ", signed_word(inspection.verdict.value)),
             summary_list(report, limits),
         ]
     for name, title, build in checkpoint_sections(report):
@@ -195,4 +200,4 @@ def _report(report: CheckpointReport, index: int, several: bool, limits: Limits)
                 "section", {"id": own, "aria-labelledby": f"{own}-title"}, heading, build(report, prefix, level, limits)
             )
         )
-    return join(parts)
+    return join_markup(parts)

@@ -11,21 +11,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal
-from surestart.remedies.plan.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.report.html.certificate import certificate_section, certificate_word
 from surestart.report.html.document import document
 from surestart.report.html.findings import command
 from surestart.report.html.limits import BUDGET, TIERS, Limits
-from surestart.report.html.markup import Child, Markup, join, lines, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, lines, safe_text, tag
 from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, icon, word
+from surestart.report.html.words import KINDS, icon, signed_word
+from surestart.typed import NextStep
 from surestart.words.time_text import time_text
 
 REMOVE = "remove rows"
 CERTIFY = "certify"
 
 
-def render_plan_html(plan: Plan, next_command: str = "", journal: Journal | None = None, hint: str = "") -> str:
+def render_plan_html(
+    plan: Plan, next_command: NextStep | str = "", journal: Journal | None = None, hint: str = ""
+) -> str:
     """The page, below the budget whatever the plan holds: what does not fit is left out and said to be.
 
     next_command: what to run, or to paste, next. hint: what to do next, where it is no command.
@@ -89,14 +92,21 @@ def _document(plan: Plan, next_step: Sequence[Child], journal: Journal | None, l
     links = [tag("li", None, tag("a", {"href": f"#{where}"}, title)) for where, title, _ in sections]
     return document(
         f"{state}: {name}",
-        text(name, 200),
-        join(
+        safe_text(name, 200),
+        join_markup(
             tag(
                 "section",
                 {"class": f"verdict {kind}", "aria-labelledby": "verdict"},
                 tag("h1", {"id": "verdict"}, icon(kind), state),
-                tag("p", None, text(name, 300), "" if plan.method == "none" else f", {plan.method}", ".", _loss(plan)),
-                join(tag("p", {"class": "next"}, next_step[0]), next_step[1]) if next_step else None,
+                tag(
+                    "p",
+                    None,
+                    safe_text(name, 300),
+                    "" if plan.method == "none" else f", {plan.method}",
+                    ".",
+                    _loss(plan),
+                ),
+                join_markup(tag("p", {"class": "next"}, next_step[0]), next_step[1]) if next_step else None,
             ),
             _facts(plan, limits),
             tag("nav", {"aria-label": "On this page"}, tag("ul", None, links)),
@@ -124,13 +134,15 @@ def _facts(plan: Plan, limits: Limits) -> Markup:
         ("Remedy", plan.remedy),
         ("Target", plan.target),
         ("Made", time_text(plan.created_at)),
-        ("Stages it touches", ", ".join(plan.touched)),
+        ("Stages it touches", ", ".join(plan.touched) or "none"),
         ("Tables in", tables),
         ("Checkpoints in", str(place.get("checkpoint_root", ""))),
     ]
     if plan.settings:
         facts.append(("Settings", ", ".join(f"{key}={value}" for key, value in sorted(plan.settings.items()))))
-    items = [tag("div", None, tag("dt", None, name), tag("dd", None, text(said, limits.text))) for name, said in facts]
+    items = [
+        tag("div", None, tag("dt", None, name), tag("dd", None, safe_text(said, limits.text))) for name, said in facts
+    ]
     return tag("dl", {"class": "facts"}, items)
 
 
@@ -142,21 +154,21 @@ def _lost(plan: Plan) -> Markup:
     """In words first; the statements below say why."""
     removes = any(effect.action == REMOVE for effect in plan.effects)
     if plan.loss:
-        said = word(f"{plan.loss:,} rows are lost for ever", "bad")
+        said = signed_word(f"{plan.loss:,} rows are lost for ever", "bad")
         return tag("p", None, said, ". Nobody can bring them again. It was accepted when this was planned.")
     if not removes:
-        return tag("p", None, word("Nothing is removed", "good"), " from any table, so nothing is lost.")
+        return tag("p", None, signed_word("Nothing is removed", "good"), " from any table, so nothing is lost.")
     if plan.remedy == "retire":
-        said = word("What is removed does not come again", "look")
+        said = signed_word("What is removed does not come again", "look")
         return tag("p", None, said, " by itself: only the undo brings it back, as long as that is possible.")
-    return tag("p", None, word("Nothing is lost", "good"), ": what is removed comes again from the source.")
+    return tag("p", None, signed_word("Nothing is lost", "good"), ": what is removed comes again from the source.")
 
 
 def _statements(plan: Plan, limits: Limits) -> Markup:
     shown = plan.statements[: limits.rows]
     more = len(plan.statements) - len(shown)
-    return join(
-        tag("ul", None, [tag("li", None, text(one, 2 * limits.text)) for one in shown]),
+    return join_markup(
+        tag("ul", None, [tag("li", None, safe_text(one, 2 * limits.text)) for one in shown]),
         tag("p", {"class": "note"}, f"{more:,} more are in the plan.") if more else None,
     )
 
@@ -187,7 +199,7 @@ def _effects(effects: Sequence[Effect], limits: Limits) -> Markup:
 
 
 def _count(value: int | None, unknown: bool = False) -> Child:
-    """None where a count does not apply; where one was wanted and is not known, that is said."""
+    """The count as text. None where no count applies; a count that was wanted and is not known says so."""
     return f"{value:,}" if value is not None else tag("span", {"class": "unknown"}, "not known") if unknown else ""
 
 
@@ -217,19 +229,19 @@ def _progress(step: Step, journal: Journal) -> Markup:
     if found:
         newest = found[-1]
         kind = "good" if newest.state == DONE else "note"
-        return join(word(newest.state, kind), f" {time_text(newest.at)}")
-    return word("next", "look") if journal.last.next == step.id else word("not done", "note")
+        return join_markup(signed_word(newest.state, kind), f" {time_text(newest.at)}")
+    return signed_word("next", "look") if journal.last.next == step.id else signed_word("not done", "note")
 
 
 def _undo(plan: Plan, journal: Journal | None, limits: Limits) -> Markup:
     if not plan.steps:
         return tag("p", None, "There is nothing to undo.")
     if not plan.undo:
-        return tag("p", None, word("Not offered", "look"), f" for a {plan.remedy}.")
+        return tag("p", None, signed_word("Not offered", "look"), f" for a {plan.remedy}.")
     if journal is not None and journal.state == WITHDRAWN:
         return tag("p", None, f"Done {time_text(journal.last.at)}: checkpoints and tables are what they were before.")
     said = plan.undo[:1].upper() + plan.undo[1:]
-    return tag("p", None, text(said, 2 * limits.text), ".")
+    return tag("p", None, safe_text(said, 2 * limits.text), ".")
 
 
 def _raw(plan: Plan, limits: Limits) -> Markup:
@@ -238,7 +250,7 @@ def _raw(plan: Plan, limits: Limits) -> Markup:
     whole = plan.as_json()
     shown = whole[: limits.json]
     cut = len(whole) > len(shown)
-    return join(
+    return join_markup(
         tag("p", {"class": "note"}, f"The first {len(shown):,} of {len(whole):,} characters: the file has all.")
         if cut
         else None,

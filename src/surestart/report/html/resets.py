@@ -16,7 +16,7 @@ from surestart.report.html.limits import Limits
 from surestart.report.html.markup import Child, Markup, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import table
-from surestart.report.html.words import moment, word
+from surestart.report.html.words import moment, signed_word
 
 _REMEDY = "remedy"
 
@@ -50,7 +50,7 @@ def resets_section(report: CheckpointReport, prefix: str, level: int, limits: Li
     rows: list[Sequence[Child]] = [
         [
             moment(reset.at),
-            word(reset.what, "note" if reset.explained else "look"),
+            signed_word(reset.what, "note" if reset.explained else "look"),
             f"{reset.former}, up to batch {reset.last_batch}"
             if reset.former and reset.last_batch is not None
             else reset.former,

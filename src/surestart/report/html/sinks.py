@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from surestart.report.html.batches import Column, read_columns
+from surestart.report.html.batches import Column, batch_columns
 from surestart.report.html.chart import ABSENT, FLIGHT, THERE, WORDS, WRONG, Lane, figure, lane_legend, lanes
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
-from surestart.report.html.words import moment, word
+from surestart.report.html.words import moment, signed_word
 
 if TYPE_CHECKING:
     from surestart.facts.delta import Commit
@@ -33,7 +33,7 @@ def sinks_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
         return tag(
             "p",
             None,
-            word("not asked", "unknown"),
+            signed_word("not asked", "unknown"),
             " No sink was named, so nobody knows which batches it holds: a rewound checkpoint looks whole. "
             "Name it with --sink PATH_OF_THE_TABLE.",
         )
@@ -41,14 +41,14 @@ def sinks_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
     parts: list[Child] = []
     for index, answer in enumerate(shown):
         title = f"{answer.sink.kind} {answer.sink.target}" + (f", step {answer.sink.step}" if answer.sink.step else "")
-        parts.append(tag(f"h{level + 1}", None, text(title, 160)))
+        parts.append(tag(f"h{level + 1}", None, safe_text(title, 160)))
         parts.append(
             tag(
                 "p",
                 None,
-                word(answer.acceptance.value),
+                signed_word(answer.acceptance.value),
                 f" ({answer.word.lower()}): " if answer.word.lower() != answer.acceptance.value else ": ",
-                text(answer.detail, limits.text),
+                safe_text(answer.detail, limits.text),
             )
         )
         parts.append(_ledger(report, answer, f"{prefix}sink-{index}-", limits))
@@ -56,10 +56,10 @@ def sinks_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
         parts.append(
             tag("p", {"class": "note"}, f"{len(inspection.sinks) - len(shown)} more sinks: --json lists them.")
         )
-    return join(parts)
+    return join_markup(parts)
 
 
-def compare(committed: int | None, in_flight: int | None, known: int | None) -> tuple[str, str]:
+def compare_batches(committed: int | None, in_flight: int | None, known: int | None) -> tuple[str, str]:
     """(what the sink is against the checkpoint, sign). known: the last batch that the sink knows of this identity."""
     if known is None:
         return "not comparable: the sink knows no batch of this identity", "unknown"
@@ -76,13 +76,13 @@ def compare(committed: int | None, in_flight: int | None, known: int | None) -> 
 
 def _ledger(report: CheckpointReport, answer: SinkAcceptance, prefix: str, limits: Limits) -> Markup:
     checkpoint = report.inspection.checkpoint
-    said, sign = compare(checkpoint.latest_committed, checkpoint.in_flight, answer.table_batch)
-    verdict = tag("p", None, "Against the commits: ", word(said, sign))
+    said, sign = compare_batches(checkpoint.latest_committed, checkpoint.in_flight, answer.table_batch)
+    verdict = tag("p", None, "Against the commits: ", signed_word(said, sign))
     if answer.table_batch is None:
         return verdict
     commits = _commits(report, answer)
     columns = _columns(
-        checkpoint_columns := read_columns(checkpoint, limits.columns), answer.table_batch, limits.columns
+        checkpoint_columns := batch_columns(checkpoint, limits.columns), answer.table_batch, limits.columns
     )
     if not checkpoint_columns:
         return verdict
@@ -93,7 +93,7 @@ def _ledger(report: CheckpointReport, answer: SinkAcceptance, prefix: str, limit
     caption = f"Commits of the checkpoint against the batches of the sink: {said}."
     rows = [
         _row(column, answer.table_batch, checkpoint.in_flight, commits)
-        for column in reversed(_columns(read_columns(checkpoint, limits.rows), answer.table_batch, limits.rows))
+        for column in reversed(_columns(batch_columns(checkpoint, limits.rows), answer.table_batch, limits.rows))
     ]
     table_id = f"{prefix}table"
     numbers = table(
@@ -107,7 +107,7 @@ def _ledger(report: CheckpointReport, answer: SinkAcceptance, prefix: str, limit
     )
     folded = foldable("The same as a table", numbers, is_open=len(rows) <= 12)
     chart = lanes([column.label for column in columns], drawn, caption, _WORDS)
-    return join(verdict, figure(chart, caption, folded, table_id, lane_legend(drawn, _WORDS)))
+    return join_markup(verdict, figure(chart, caption, folded, table_id, lane_legend(drawn, _WORDS)))
 
 
 def _columns(columns: Sequence[Column], known: int, count: int) -> tuple[Column, ...]:
@@ -152,11 +152,13 @@ def _row(column: Column, known: int, in_flight: int | None, commits: dict[int, C
     commit = commits.get(column.batch)
     there = column.last <= known
     if column.committed:
-        agreement = word("equal", "good") if there else word("sink behind", "bad")
+        agreement = signed_word("equal", "good") if there else signed_word("sink behind", "bad")
     elif column.batch == in_flight:
-        agreement = word("sink ahead, replay recognised", "look") if there else word("neither yet", "note")
+        agreement = (
+            signed_word("sink ahead, replay recognised", "look") if there else signed_word("neither yet", "note")
+        )
     else:
-        agreement = word("sink ahead", "bad") if there else word("missing", "bad")
+        agreement = signed_word("sink ahead", "bad") if there else signed_word("missing", "bad")
     checkpoint = "committed" if column.committed else "in flight" if column.batch == in_flight else "not committed"
     sink = "has it" if commit is not None else f"counts up to {known}" if there else "has it not"
     version, when = ("", "") if commit is None else (str(commit.version), moment(commit.timestamp) or "")

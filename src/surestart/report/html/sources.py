@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from surestart.facts.checkpoint.positions import DeltaPosition, KafkaPosition, Position
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.report.html.chart import Bar, bars, figure
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
 
@@ -28,10 +28,10 @@ def sources_section(report: CheckpointReport, prefix: str, level: int, limits: L
         parts.append(
             tag("p", {"class": "note"}, f"{len(checkpoint.sources) - len(shown)} more sources: --json lists them.")
         )
-    return join(parts)
+    return join_markup(parts)
 
 
-def _source(report: CheckpointReport, index: int, source: Source, prefix: str, limits: Limits) -> Markup:
+def _source(report: CheckpointReport, index: int, source: CheckpointSource, prefix: str, limits: Limits) -> Markup:
     latest, known_from = report.latest_of(index)
     if isinstance(source.end, KafkaPosition):
         newest = latest if isinstance(latest, KafkaPosition) else None
@@ -40,7 +40,12 @@ def _source(report: CheckpointReport, index: int, source: Source, prefix: str, l
 
 
 def _kafka(
-    source: Source, end: KafkaPosition, latest: KafkaPosition | None, known_from: str, prefix: str, limits: Limits
+    source: CheckpointSource,
+    end: KafkaPosition,
+    latest: KafkaPosition | None,
+    known_from: str,
+    prefix: str,
+    limits: Limits,
 ) -> Markup:
     start = source.start if isinstance(source.start, KafkaPosition) else KafkaPosition({})
     rows: list[tuple[str, int, int | None, int | None, int | None, int | None]] = []
@@ -107,7 +112,12 @@ def _kafka_bars(
 
 
 def _other(
-    checkpoint: Checkpoint, source: Source, latest: Position | None, known_from: str, prefix: str, limits: Limits
+    checkpoint: Checkpoint,
+    source: CheckpointSource,
+    latest: Position | None,
+    known_from: str,
+    prefix: str,
+    limits: Limits,
 ) -> Markup:
     rows: list[tuple[str, Child]] = [
         ("Newest batch starts at", source.start.describe() if source.start else None),
@@ -135,7 +145,7 @@ def _other(
     if folder and folder.initial:
         rows.append(("First started at", folder.initial.describe()))
     listed: list[Sequence[Child]] = [
-        [label, text(value, limits.text) if isinstance(value, str) else value] for label, value in rows
+        [label, safe_text(value, limits.text) if isinstance(value, str) else value] for label, value in rows
     ]
     return table(
         f"Position of source {source.id}",

@@ -9,7 +9,8 @@ from surestart.facts.checkpoint.positions import Position
 from surestart.report.html.page import Page, render_page
 from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import BatchFacts, of_query
-from surestart.report.text.stage_table import next_command, worst_finding
+from surestart.report.text.stage_table import command_of_all, worst_finding
+from surestart.typed import Words, surestart
 from surestart.verdict.diagnose import Diagnosis
 
 Ends = tuple[Mapping[int, Position], Mapping[int, str]]
@@ -18,7 +19,7 @@ Ends = tuple[Mapping[int, Position], Mapping[int, str]]
 def render_stages_html(
     environment: Environment,
     diagnoses: Sequence[Diagnosis],
-    options: str = "",
+    options: Words = (),
     *,
     ends: Sequence[Ends] = (),
     progress: Sequence[BatchFacts] = (),
@@ -47,7 +48,7 @@ def render_stages_html(
             title=f"{environment.pipeline} · {environment.name}{one}",
             reports=tuple(reports),
             asked_at=diagnoses[0].asked_at if diagnoses else 0,
-            next=next_command(environment, worst_finding(diagnoses), options),
-            all_with="surestart doctor --json",
+            next=command_of_all(environment, worst_finding(diagnoses), options),
+            all_with=surestart("doctor", "--json"),
         )
     )

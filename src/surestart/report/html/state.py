@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from surestart.facts.checkpoint.state_folder import State, StateOperator
+from surestart.facts.checkpoint.state_folder import StateFolder, StateOperator
 from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
 from surestart.report.html.chart import Bar, bars, figure
 from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join, tag
+from surestart.report.html.markup import Child, Markup, join_markup, tag
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.table import foldable, table
 from surestart.report.text.state import rows_text, versions_text, watermark_text
@@ -30,7 +30,7 @@ def state_section(report: CheckpointReport, prefix: str, level: int, limits: Lim
         parts.append(
             tag("p", {"class": "note"}, f"{len(state.operators) - limits.sources} more operators: --json lists them.")
         )
-    return join(parts)
+    return join_markup(parts)
 
 
 def bytes_text(size: float) -> str:
@@ -41,7 +41,7 @@ def bytes_text(size: float) -> str:
     raise AssertionError("unreachable")
 
 
-def _summary(state: State) -> str:
+def _summary(state: StateFolder) -> str:
     version = ", checkpoint format v2" if state.format_v2 else ""
     sampled = f" Not everything was read: {state.sampled}" if state.sampled else ""
     return (

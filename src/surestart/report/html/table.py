@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surestart.report.html.markup import Child, Markup, join, tag, text
+from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
 
 
 def table(
@@ -30,7 +30,7 @@ def table(
         for row in shown
     ]
     more = len(rows) - len(shown)
-    return join(
+    return join_markup(
         tag(
             "div",
             {"class": "scroll", "tabindex": "0", "role": "group", "aria-label": f"Table: {caption[:80]}"},
@@ -55,7 +55,7 @@ def foldable(summary: str, content: Markup, *, is_open: bool) -> Markup:
 def _cell(index: int, value: Child, is_number: bool, text_limit: int) -> Markup:
     shown: Child = value
     if isinstance(value, str):
-        shown = text(value, text_limit)
+        shown = safe_text(value, text_limit)
     elif isinstance(value, int):
         shown = f"{value:,}"
     elif value is None:

@@ -43,12 +43,12 @@ def icon(kind: str) -> Markup:
     )
 
 
-def word(value: str, kind: str = "") -> Markup:
+def signed_word(value: str, kind: str = "") -> Markup:
     """A word with its sign: "unsafe", "accepts", "in flight"."""
     kind = kind or KINDS.get(value, "note")
     return tag("span", {"class": f"word {kind}"}, icon(kind), value)
 
 
 def moment(milliseconds: int | None) -> str | None:
-    """A time, or None for a number that is none: a damaged file may hold any."""
+    """The time, or None for a number that is no time: a damaged file may hold any number."""
     return time_text(milliseconds) if milliseconds is not None and 0 <= milliseconds < YEAR_10000 else None

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from surestart.report.json.inspection import bounded, finding_object
+from surestart.report.json.inspection import bounded_value, finding_object
 from surestart.verdict.fleet_row import Fleet, FleetRow
 
 SCHEMA_VERSION = 1
@@ -14,8 +14,8 @@ SCHEMA_VERSION = 1
 
 def fleet_json(fleet: Fleet) -> str:
     """ASCII only, a line for each stream: ten thousand of them are read by programs."""
-    head = json.dumps(bounded(_head(fleet)), ensure_ascii=True)[:-1]
-    rows = ",\n".join(json.dumps(bounded(_row(row)), ensure_ascii=True) for row in fleet.rows)
+    head = json.dumps(bounded_value(_head(fleet)), ensure_ascii=True)[:-1]
+    rows = ",\n".join(json.dumps(bounded_value(_row(row)), ensure_ascii=True) for row in fleet.rows)
     return f'{head}, "streams": [\n{rows}\n]}}'
 
 
@@ -26,7 +26,7 @@ def _head(fleet: Fleet) -> dict[str, Any]:
         "asked_at": fleet.asked_at,
         "verdict": fleet.verdict.value,
         "counts": dict(Counter(row.verdict.value for row in fleet.rows)),
-        "next": fleet.next,
+        "next": str(fleet.next),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import Position
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
 from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.report.text.inspection import COMMAND_LIMIT
@@ -79,7 +79,7 @@ def as_object(inspection: Inspection) -> dict[str, Any]:
         "leftovers": checkpoint.leftover_count,
         "not_read": list(checkpoint.sampled),
     }
-    return {key: bounded(value) for key, value in found.items()}
+    return {key: bounded_value(value) for key, value in found.items()}
 
 
 def finding_object(finding: Finding) -> dict[str, str]:
@@ -88,12 +88,12 @@ def finding_object(finding: Finding) -> dict[str, str]:
         "severity": finding.severity.value,
         "evidence": finding.evidence,
         "meaning": finding.meaning,
-        "next": finding.next,
+        "next": str(finding.next),
         "do_not": finding.do_not,
     }
 
 
-def bounded(value: Any, depth: int = 0) -> Any:
+def bounded_value(value: Any, depth: int = 0) -> Any:
     """The same value with every text inert and every list and mapping of a known length."""
     if isinstance(value, str):
         return inert(value, TEXT_LIMIT)
@@ -102,16 +102,16 @@ def bounded(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {inert(key, TEXT_LIMIT): _item(key, item, depth) for key, item in list(value.items())[:ITEM_LIMIT]}
     if isinstance(value, list | tuple):
-        return [bounded(item, depth + 1) for item in value[:ITEM_LIMIT]]
+        return [bounded_value(item, depth + 1) for item in value[:ITEM_LIMIT]]
     return value
 
 
 def _item(key: object, item: Any, depth: int) -> Any:
-    """A command that is cut is another command."""
-    return inert(item, COMMAND_LIMIT) if key == "next" and isinstance(item, str) else bounded(item, depth + 1)
+    """An item of a finding. A command is never cut: it would be another command."""
+    return inert(item, COMMAND_LIMIT) if key == "next" and isinstance(item, str) else bounded_value(item, depth + 1)
 
 
-def _source(index: int, source: Source, checkpoint: Checkpoint) -> dict[str, Any]:
+def _source(index: int, source: CheckpointSource, checkpoint: Checkpoint) -> dict[str, Any]:
     entry = checkpoint.latest_offsets
     before = checkpoint.offsets.get(entry.batch - 1) if isinstance(entry, OffsetLogEntry) else None
     log = source.folder.file_log if source.folder else None
@@ -128,7 +128,7 @@ def _source(index: int, source: Source, checkpoint: Checkpoint) -> dict[str, Any
     }
 
 
-def _raw(entry: object, source: Source) -> Any:
+def _raw(entry: object, source: CheckpointSource) -> Any:
     """The position as the source wrote it, parsed."""
     if not isinstance(entry, OffsetLogEntry):
         return None

@@ -54,7 +54,7 @@ class JsonLog:
         )
 
     def warn(self, warning: SurestartError) -> None:
-        """Something that the run itself does not fail of."""
+        """Says something that does not fail the run."""
         self._message("warning", warning)
 
     def error(self, error: SurestartError, traceback: str = "") -> None:
@@ -70,7 +70,7 @@ class JsonLog:
             exit_code=error.exit_code if event == "error" else None,
             what=error.what,
             meaning=error.meaning,
-            next=error.next,
+            next=str(error.next),
             do_not=error.do_not,
             traceback=traceback,
         )

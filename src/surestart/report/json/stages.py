@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from surestart.environment import Environment
-from surestart.report.json.inspection import as_object, bounded
-from surestart.report.text.stage_table import next_command, verdict_of_all, worst_finding
+from surestart.report.json.inspection import as_object, bounded_value
+from surestart.report.text.stage_table import command_of_all, verdict_of_all, worst_finding
+from surestart.typed import Words
 from surestart.verdict.diagnose import Diagnosis
 
 SCHEMA_VERSION = 1
 
 
-def stages_json(environment: Environment, diagnoses: Sequence[Diagnosis], options: str = "") -> str:
+def stages_json(environment: Environment, diagnoses: Sequence[Diagnosis], options: Words = ()) -> str:
     return json.dumps(stages_object(environment, diagnoses, options), indent=2, ensure_ascii=True)
 
 
-def stages_object(environment: Environment, diagnoses: Sequence[Diagnosis], options: str = "") -> dict[str, Any]:
+def stages_object(environment: Environment, diagnoses: Sequence[Diagnosis], options: Words = ()) -> dict[str, Any]:
     worst = worst_finding(diagnoses)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -26,7 +27,7 @@ def stages_object(environment: Environment, diagnoses: Sequence[Diagnosis], opti
         "environment": environment.name,
         "asked_at": diagnoses[0].asked_at if diagnoses else None,
         "verdict": verdict_of_all(diagnoses).value,
-        "next": next_command(environment, worst, options),
+        "next": str(command_of_all(environment, worst, options)),
         "stages": [_stage(diagnosis) for diagnosis in diagnoses],
     }
 
@@ -36,7 +37,7 @@ def _stage(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "stage": diagnosis.stage,
         "query": declaration.query,
-        "declaration": bounded(declaration.as_dict()),
+        "declaration": bounded_value(declaration.as_dict()),
         "changes": [
             {
                 "what": change.what,

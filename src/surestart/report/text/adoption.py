@@ -8,20 +8,20 @@ from itertools import groupby
 from pathlib import Path
 
 from surestart.streams.adopt.adopt import Adopted, Adoption
-from surestart.streams.adopt.notes import KINDS, Note
+from surestart.streams.adopt.notes import KINDS, AdoptionNote
 from surestart.streams.project_file import FILE
-from surestart.typed import surestart
+from surestart.typed import NOTHING, NextStep, surestart
 from surestart.words.inert import inert
 
 _SHOWN = 20
 
 
-def render_adoption(adoption: Adoption, path: Path, again: str = "") -> str:
+def render_adoption(adoption: Adoption, path: Path, again: NextStep = NOTHING) -> str:
     """again: of a dry run, the command that writes it."""
     return "\n".join(_lines(adoption, path, again)) + "\n"
 
 
-def _lines(adoption: Adoption, path: Path, again: str) -> Iterator[str]:
+def _lines(adoption: Adoption, path: Path, again: NextStep) -> Iterator[str]:
     found = f"{adoption.checkpoints:,} checkpoints, {adoption.tables:,} tables"
     yield f"{found}; {adoption.known:,} known to {path} before."
     new = adoption.adopted
@@ -51,9 +51,15 @@ def _open(one: Adopted) -> str:
     return f"  {one.questions} open" if one.questions else ""
 
 
-def _next(adoption: Adoption, path: Path, again: str) -> str:
+def _next(adoption: Adoption, path: Path, again: NextStep) -> NextStep:
     if again and adoption.adopted:
         return again
+    if not adoption.adopted and not adoption.known:
+        # There is nothing yet that a doctor could look at.
+        helps = next((note.next for note in adoption.unread if note.next), NOTHING)
+        return helps or surestart(
+            "adopt", "--help", note="no checkpoint was found: name the folder that they lie under"
+        )
     found = path.name == FILE and path.absolute().parent == Path.cwd()
     return surestart("doctor", *(() if found else ("--streams", path)), note="each stream, the worst first")
 
@@ -98,5 +104,5 @@ def _stream(one: Adopted) -> dict[str, object]:
     }
 
 
-def _note(note: Note) -> dict[str, object]:
+def _note(note: AdoptionNote) -> dict[str, object]:
     return {"kind": note.kind, "places": list(note.places), "says": note.says}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from surestart.typed import at, surestart
+from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
 
@@ -31,11 +31,11 @@ _FAULTS = ("lost", "duplicated", "in_both", "wrong", "from_nowhere")
 _THINGS = {"positions": "positions", "keys": "keys", "database": "keys"}
 
 
-def render_certificate(body: Mapping[str, Any], options: str = "") -> str:
+def render_certificate(body: Mapping[str, Any], options: Words = ()) -> str:
     lines = [f"{inert(body['pipeline'])} · {inert(body['environment'])} · counted {inert(body['observed_at'])}", ""]
     for stage in body["stages"]:
         lines += [*_stage(stage), ""]
-    lines += [*_verdict(body), f"Next: {next_command(body, options)}"]
+    lines += [*_verdict(body), f"Next: {command_after_count(body, options)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -44,20 +44,21 @@ def summarize_certificate(body: Mapping[str, Any]) -> str:
     return "\n".join(_verdict(body)) + "\n"
 
 
-def next_command(body: Mapping[str, Any], options: str = "") -> str:
-    place = at(body["environment"], options)
+def command_after_count(body: Mapping[str, Any], options: Words = ()) -> NextCommand:
+    place = Place(body["environment"], options)
     for stage in body["stages"]:
         if _can_be_filled(stage) and not _is_below(stage, body["stages"]):
-            return surestart("plan", "backfill", stage["stage"], place=f"{place} -o plan.json")
+            return surestart("plan", "backfill", stage["stage"], place=place, more=PLAN_FILE)
         if any(stage["counts"][fault] for fault in _FAULTS):
-            return surestart("plan", "reset", stage["stage"], place=f"{place} -o plan.json")
+            return surestart("plan", "reset", stage["stage"], place=place, more=PLAN_FILE)
     if body["verdict"] == "exact" and any(stage["counts"]["pending"] for stage in body["stages"]):
         return surestart("run", "all", place=place)
     return surestart("status" if body["verdict"] == "exact" else "doctor", place=place)
 
 
 def _can_be_filled(stage: Mapping[str, Any]) -> bool:
-    """Of a keyed table only where nothing else is wrong: a backfill adds and corrects rows, and removes none."""
+    """Whether a backfill can repair it. For a keyed table only where nothing else is wrong: a backfill removes no
+    rows."""
     counts = stage["counts"]
     if stage["kind"] == "positions":
         return bool(counts["lost"])
@@ -66,11 +67,9 @@ def _can_be_filled(stage: Mapping[str, Any]) -> bool:
 
 
 def _is_below(stage: Mapping[str, Any], stages: Sequence[Mapping[str, Any]]) -> bool:
-    """The rows that are lost here are in the output below: it would read them again, and have them twice."""
-    return any(
-        other["kind"] == "positions" and other["input"] in stage["outputs"] and other["counts"]["from_nowhere"]
-        for other in stages
-    )
+    """Whether the rows that are lost here are in the output below. Filled in, they would be there twice; a keyed table
+    would keep the former ones, whose times of processing are others."""
+    return any(other["input"] in stage["outputs"] and other["counts"]["from_nowhere"] for other in stages)
 
 
 def _stage(stage: Mapping[str, Any]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from surestart.typed import surestart
 from surestart.verdict.explain import Answer, Match
 from surestart.verdict.explanations.explanation import Risk
 from surestart.words.inert import inert
@@ -26,7 +27,7 @@ def explanation_text(answer: Answer) -> str:
         lines += labelled("Carried by", ", ".join(carried))
     for label, value in answer.facts:
         lines += labelled(f"The text's {label}", inert(value), gap=22)
-    return "\n".join([*lines, *([""] if lines[-1] else []), f"Next: {answer.matches[0].command}"]) + "\n"
+    return "\n".join([*lines, *([""] if lines[-1] else []), f"Next: {answer.matches[0].next}"]) + "\n"
 
 
 def _paragraph(match: Match, cause: bool) -> list[str]:
@@ -37,7 +38,7 @@ def _paragraph(match: Match, cause: bool) -> list[str]:
         *labelled("What happened", entry.happened),
         *labelled("Data at risk", f"{_RISK[entry.risk]} {entry.data}"),
         *(labelled("In this stage", inert(match.stage_says, 1000)) or labelled("Remedy", entry.remedy)),
-        *([] if cause else labelled("Next", match.command, keep_lines=True)),
+        *([] if cause else labelled("Next", str(match.next), keep_lines=True)),
         *labelled("Do not", match.do_not or entry.do_not),
     ]
 
@@ -47,7 +48,7 @@ def _unknown(answer: Answer) -> str:
     if answer.nearest:
         lines += labelled("Nearest", ", ".join(answer.nearest))
     lines += labelled("Do not", "delete the checkpoint, whatever the message says.")
-    lines += ["", "Next: surestart doctor"]
+    lines += ["", f"Next: {surestart('doctor')}"]
     return "\n".join(lines) + "\n"
 
 
@@ -64,7 +65,7 @@ def explanation_object(answer: Answer) -> dict[str, Any]:
                 "data_at_risk": match.explanation.risk.value,
                 "data": match.explanation.data,
                 "remedy": match.explanation.remedy,
-                "next": match.command,
+                "next": str(match.next),
                 "do_not": match.do_not or match.explanation.do_not,
                 **({"in_this_stage": inert(match.stage_says, 1000)} if match.stage_says else {}),
             }

@@ -1,4 +1,4 @@
-"""Many streams in one table of at most 80 columns, the worst first, then what the worst ones suffer from."""
+"""Many streams in one table of at most 80 columns, the worst first, then the findings of the worst ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _lines(fleet: Fleet) -> Iterator[str]:
         yield from _table(fleet)
         yield ""
         yield from _findings(fleet)
-    yield from labelled("Next:", fleet.next, indent=0, gap=6, keep_lines=True)
+    yield from labelled("Next:", str(fleet.next), indent=0, gap=6, keep_lines=True)
 
 
 def _table(fleet: Fleet) -> Iterator[str]:
@@ -62,7 +62,7 @@ def _line(name: str, verdict: str, start: str, sink: str, age: str, unread: str,
 
 
 def _ending(name: str, width: int) -> str:
-    """The end of a path tells more than its beginning."""
+    """The end of the path: it tells more than the beginning."""
     shown = inert(name, 400)
     return shown if len(shown) <= width else "…" + shown[1 - width :]
 

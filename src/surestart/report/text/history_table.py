@@ -14,14 +14,14 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.owner import Life, OwnerState, describe_owner
-from surestart.typed import at
+from surestart.typed import Place, Words, surestart
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
 from surestart.words.time_text import time_text
 
 
 def render_history(
-    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: str = ""
+    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: Words = ()
 ) -> str:
     return "\n".join(_lines(environment, runs, states, now, options)) + "\n"
 
@@ -40,7 +40,7 @@ def history_object(
 
 
 def _lines(
-    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: str
+    environment: Environment, runs: Sequence[RunRecord], states: Mapping[str, OwnerState], now: int, options: Words
 ) -> Iterator[str]:
     yield f"{environment.pipeline} · {environment.name}"
     yield ""
@@ -63,7 +63,7 @@ def _lines(
         if run.run_id in states:
             yield from labelled("owner", inert(f"{describe_owner(run)}: {states[run.run_id].why}", 300), indent=6)
     yield ""
-    yield f"Next: surestart doctor {at(environment.name, options)}"
+    yield f"Next: {surestart('doctor', place=Place(environment.name, options))}"
 
 
 def _ending(run: RunRecord, state: OwnerState | None) -> str:

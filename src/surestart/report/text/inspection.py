@@ -9,7 +9,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.report.text.state import store_lines, watermark_text
 from surestart.verdict.inspection import Inspection
 from surestart.words.finding import Finding, Severity, Verdict
@@ -103,7 +103,7 @@ def _or_none(batch: int | None) -> str:
     return "none" if batch is None else str(batch)
 
 
-def _source(source: Source) -> str:
+def _source(source: CheckpointSource) -> str:
     where = []
     if source.start is not None and source.end is not None and source.start.describe() != source.end.describe():
         where.append(f"from {source.start.describe()} to {source.end.describe()}")
@@ -160,7 +160,7 @@ def render_finding(finding: Finding) -> Iterator[str]:
     yield f"{mark}  {finding.code}"
     yield from _wrap(finding.evidence, "  ")
     yield from _wrap(f"Meaning: {finding.meaning}", "  ")
-    yield f"  Next: {inert(finding.next, COMMAND_LIMIT)}"
+    yield f"  Next: {inert(str(finding.next), COMMAND_LIMIT)}"
     if finding.do_not:
         yield from _wrap(f"Do not: {finding.do_not}", "  ")
     yield ""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from surestart.remedies.plan.plan import Effect, Plan
+from surestart.remedies.basis.plan import Effect, Plan
+from surestart.typed import NextStep
 from surestart.words.inert import inert
 from surestart.words.size_text import size_text
 
 WIDTH = 80
 
 
-def render_plan(plan: Plan, next_command: str = "") -> str:
+def render_plan(plan: Plan, next_command: NextStep | str = "") -> str:
     return "\n".join(_lines(plan, next_command)) + "\n"
 
 
-def _lines(plan: Plan, next_command: str) -> Iterator[str]:
+def _lines(plan: Plan, next_command: NextStep | str) -> Iterator[str]:
     how = "" if plan.method == "none" else f", {plan.method}"
     yield f"{plan.remedy} of {inert(plan.target, 60)}{how}"
     yield f"digest {plan.digest[:12]}"

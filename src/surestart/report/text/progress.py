@@ -40,7 +40,7 @@ class ProgressLines:
         self._show(f"{query:<22} batch {progress.batch:<4} {self._rows[query]:>10,} rows  {rate}", keep=keep)
 
     def warn(self, warning: SurestartError) -> None:
-        """Something that the run itself does not fail of."""
+        """Says something that does not fail the run."""
         self._show(str(warning), keep=True)
 
     def end(self, run: StageRun) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
+from surestart.typed import Words, surestart
 from surestart.words.next_commands import program
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ _COUNTS = ("produced", "raw", "deserialized", "quarantined", "gold", "lost", "du
 _LABELS = {"produced": "readings produced"}
 
 
-def run_table(environment: Environment, runs: Sequence[StageRun], account: Any | None, options: str = "") -> str:
+def run_table(environment: Environment, runs: Sequence[StageRun], account: Any | None, options: Words = ()) -> str:
     """account: None when nothing was counted; a table of it that is None was not reached by what ran. options: what the
     next command needs to speak of the same place."""
     lines = [""]
@@ -36,17 +38,18 @@ def run_table(environment: Environment, runs: Sequence[StageRun], account: Any |
         left_out = [name for name, rows in counted.items() if rows is None]
         if left_out:
             lines += [f"  Not counted, because the run ended with {runs[-1].stage}: {', '.join(left_out)}.", ""]
+    following = surestart(_verb(account), "--env", environment.name, *options)
     place = environment.root + "/tables" if environment.root else f"{environment.catalog}.{environment.schema}"
     lines += [
         f"  tables       {place}",
         f"  checkpoints  {environment.checkpoint_root}",
         "",
-        f"Next: {program()} {_verb(account)} --env {environment.name} {options}".rstrip(),
+        f"Next: {replace(following, program=program())}",
         "",
     ]
     return "\n".join(lines)
 
 
 def _verb(account: Any | None) -> str:
-    """A fault is counted once more with the rows by name, which says what fills or rebuilds them."""
+    """After a fault: `verify`, which counts again, names the rows, and says what fills or rebuilds them."""
     return "status" if account is None or account.is_exact else "verify"

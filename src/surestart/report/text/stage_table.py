@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from surestart.environment import Environment
 from surestart.report.text.inspection import render_finding
 from surestart.report.text.state import state_in_a_line
+from surestart.typed import NextStep, Words
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.fleet_row import sink_in_a_word
 from surestart.words.finding import Finding, Severity, Verdict, verdict_of
@@ -18,7 +19,7 @@ _STARTS = 26
 SHOWN = 20
 
 
-def render_stages(environment: Environment, diagnoses: Sequence[Diagnosis], options: str = "") -> str:
+def render_stages(environment: Environment, diagnoses: Sequence[Diagnosis], options: Words = ()) -> str:
     return "\n".join(_lines(environment, diagnoses, options)).rstrip() + "\n"
 
 
@@ -36,7 +37,7 @@ def worst_finding(diagnoses: Sequence[Diagnosis]) -> Finding | None:
     return None
 
 
-def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: str) -> Iterator[str]:
+def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: Words) -> Iterator[str]:
     asked = time_text(diagnoses[0].asked_at) if diagnoses else ""
     title = f"{environment.pipeline} · {environment.name}"
     yield f"{title}{asked:>{max(WIDTH - len(title), 0)}}"
@@ -58,10 +59,10 @@ def _lines(environment: Environment, diagnoses: Sequence[Diagnosis], options: st
     worst = worst_finding(diagnoses)
     if worst is None:
         yield "Every stage may start: nothing is lost or doubled by it, as far as was asked."
-    yield from labelled("Next:", next_command(environment, worst, options), indent=0, gap=6, keep_lines=True)
+    yield from labelled("Next:", str(command_of_all(environment, worst, options)), indent=0, gap=6, keep_lines=True)
 
 
-def next_command(environment: Environment, worst: Finding | None, options: str = "") -> str:
+def command_of_all(environment: Environment, worst: Finding | None, options: Words = ()) -> NextStep:
     return worst.next if worst and worst.next else environment.begin_command(options)
 
 

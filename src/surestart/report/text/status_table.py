@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surestart.environment import Environment
-from surestart.typed import at
+from surestart.typed import Place, Words, surestart
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
 from surestart.words.time_text import time_text
@@ -41,7 +41,7 @@ class QueryStatus:
 
 
 def render_status(
-    environment: Environment, tables: Sequence[TableStatus], queries: Sequence[QueryStatus], options: str = ""
+    environment: Environment, tables: Sequence[TableStatus], queries: Sequence[QueryStatus], options: Words = ()
 ) -> str:
     return "\n".join(_lines(environment, tables, queries, options)) + "\n"
 
@@ -81,7 +81,7 @@ def status_object(
 
 
 def _lines(
-    environment: Environment, tables: Sequence[TableStatus], queries: Sequence[QueryStatus], options: str
+    environment: Environment, tables: Sequence[TableStatus], queries: Sequence[QueryStatus], options: Words
 ) -> Iterator[str]:
     yield f"{environment.pipeline} · {environment.name}"
     yield ""
@@ -99,7 +99,7 @@ def _lines(
         if query.position:
             yield f"  {'':<{width}}  at {inert(query.position, 74 - width)}"
     yield ""
-    yield f"Next: surestart doctor {at(environment.name, options)}"
+    yield f"Next: {surestart('doctor', place=Place(environment.name, options))}"
 
 
 def _table(table: TableStatus) -> str:
@@ -113,7 +113,7 @@ def _table(table: TableStatus) -> str:
 
 
 def _short(milliseconds: int | None) -> str:
-    """Month, day and time: a table that is older than a year is not read by the minute."""
+    """Month, day and time; for a table that is older than a year, minutes do not matter."""
     return "" if milliseconds is None else time_text(milliseconds)[5:16]
 
 

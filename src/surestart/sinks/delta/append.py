@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import newest_version, read_new_steps
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.abilities import EVERY_ROW, Hole, Output
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.delta.identity import commit_note
@@ -64,13 +64,13 @@ class AppendBatch:
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         spark = batch_df.sparkSession
         query_id = read_identity(self.context, spark)
-        reach("append.before_commit")
+        fail_point("append.before_commit")
         with (
             same_identity(self.context, spark, query_id, batch_id),
             interpreted_if_few(spark, self.before, query_id, batch_id),
         ):
             append_once(batch_df, self.table, self.context, query_id, batch_id)
-        reach("append.after_commit")
+        fail_point("append.after_commit")
 
 
 def append_once(
@@ -78,11 +78,11 @@ def append_once(
 ) -> None:
     """The rows are in the table once, whether or not this batch was written before."""
     spark = rows.sparkSession
-    # Delta says nothing of an append that it drops, and the runner reads the commits of local tables only. Asked once
+    # Delta does not say that it drops an append, and the runner reads the commits of local tables only. Asked once
     # a run: where this batch is new to the table, those after it are.
     asked = batch_id == context.first_new_batch and not has_receipts(table.path)
     before = newest_version(spark, table) if asked else -1
     note = commit_note(context.query, query_id, batch_id, context.stage, step)
     append_with_pair(rows, table, f"{query_id}:{step}" if step else query_id, batch_id, note)
     if asked and step not in read_new_steps(spark, table, query_id, batch_id, since=before):
-        raise SkippedBatch(context.query, batch_id, table.label)
+        raise SkippedBatch(context, batch_id, table.label)

@@ -45,7 +45,7 @@ def read_query_id(checkpoint: str, spark: SparkSession, own: Callable[[], str]) 
 
 
 class _NotAllowed(Exception):
-    """Neither by this process nor through Spark. That the file is not there is another answer."""
+    """Neither this process nor Spark may read the file. It may well be there."""
 
 
 def _read_metadata(checkpoint: str, spark: SparkSession) -> str:
@@ -72,7 +72,7 @@ _NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 
 
 def read_local_query_id(checkpoint: str) -> str | None:
-    """The same without Spark. None: from here that cannot be told."""
+    """The same without Spark. None: it cannot be told from this process."""
     folder = _local_folder(checkpoint)
     try:
         return None if folder is None else _parse((folder / "metadata").read_text(encoding="utf-8"))

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import newest_version
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.abilities import NEWEST, Hole, Output
 from surestart.sinks.delta.identity import commit_note
-from surestart.sinks.delta.merge_then_pair import Pair
+from surestart.sinks.delta.merge_then_pair import MergePair
 from surestart.sinks.delta.same_identity import read_identity, same_identity, what_replaced
 from surestart.sinks.delta.skipped_batch import SkippedBatch
 from surestart.sinks.delta.transaction import takes_pairs, transaction
@@ -118,18 +118,19 @@ class MergeBatch:
                 " (a replay after a crash)" if expected else "; it was not planned before: run surestart doctor",
             )
             if not expected:
-                raise SkippedBatch(self.context.query, batch_id, self.table.label)
+                raise SkippedBatch(self.context, batch_id, self.table.label)
 
     def merge(self, batch_df: DataFrame, query_id: str, batch_id: int, *, as_new: bool = False) -> bool:
         """The table has the rows of this batch that are newer than its own. False: it had this batch before."""
         spark = batch_df.sparkSession
-        pair = None if takes_pairs(spark) else Pair(self.context, self.table, query_id, batch_id, not as_new)
+        pair = None if takes_pairs(spark) else MergePair(self.context, self.table, query_id, batch_id, not as_new)
         if pair is not None and pair.is_there(spark):
             return False
         batch_df = as_stored(batch_df, self.partition_by)
         found = read_bounds(batch_df, self.partition_by, self.bounded_by, self.keys, count_keys=pair is not None)
         if as_new:
-            # Values that were altered by somebody may lie outside of them; the key would then be there twice.
+            # Somebody may have altered values, so that they lie outside of the bounds; the key would then be there
+            # twice.
             found = replace(found, conditions=())
         # The MERGE reads its source twice: a shuffle of a few rows would cost more tasks than the rows themselves.
         rows = batch_df.coalesce(1) if found.rows <= _SMALL_BATCH else batch_df
@@ -141,20 +142,20 @@ class MergeBatch:
         try:
             merge = self.merge_sql(view, batch_df.columns, found, as_new=as_new)
             since = -1 if pair is None else newest_version(spark, self.table)
-            reach("merge.before_commit")
+            fail_point("merge.before_commit")
             with applied(spark, pairs(MERGE)), self._carried(spark, pair, query_id, batch_id):
                 counts = self._run(spark, merge, batch_id)
         finally:
             spark.catalog.dropTempView(view)
         if pair is not None:
-            reach("merge.before_pair")
+            fail_point("merge.before_pair")
             pair.append(batch_df, found.rows, found.distinct_keys, since)
-        reach("merge.after_commit")
+        fail_point("merge.after_commit")
         # Delta answers a MERGE that it has seen before with no row at all, and otherwise with one row of counts.
         return bool(counts)
 
     def _carried(
-        self, spark: SparkSession, pair: Pair | None, query_id: str, batch_id: int
+        self, spark: SparkSession, pair: MergePair | None, query_id: str, batch_id: int
     ) -> AbstractContextManager[None]:
         if pair is not None:
             return nullcontext()
@@ -221,7 +222,8 @@ def newest_per_key(rows: DataFrame, keys: tuple[str, ...], order: tuple[str, ...
 
 
 def as_stored(rows: DataFrame, partition_by: tuple[str, ...]) -> DataFrame:
-    """With the values that the table gives back: Delta stores an empty text of a partition column as null."""
+    """The rows with the values that the table will give back: Delta stores an empty text in a partition column as
+    null."""
     from pyspark.sql import functions as F
 
     kinds = dict(rows.dtypes)
@@ -289,7 +291,7 @@ def _columns(side: str, names: tuple[str, ...]) -> str:
     return ", ".join(f"{side}.`{name}`" for name in names)
 
 
-# Whose values, written as texts, are written out in SQL.
+# Types whose values can be written as texts in SQL.
 LITERAL_KINDS = frozenset({"string", "date", "timestamp", "int", "bigint", "smallint", "tinyint"})
 
 

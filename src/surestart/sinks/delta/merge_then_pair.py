@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
-from surestart.facts.delta.batch_commits import read_new_steps, read_newest, read_steps, rows_of
+from surestart.facts.delta.batch_commits import read_new_steps, read_noted_commits, read_steps, rows_of
+from surestart.sinks.batch_error import doctor_of
 from surestart.sinks.delta.identity import commit_note
 from surestart.sinks.delta.skipped_batch import SkippedBatch
 from surestart.sinks.delta.transaction import append_pair
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pair:
+class MergePair:
     """of_stream: whether the batch is one of the stage's own, and not a repair's."""
 
     context: BatchContext
@@ -36,7 +37,8 @@ class Pair:
     of_stream: bool = True
 
     def is_there(self, spark: SparkSession) -> bool:
-        """Whether the table holds the batch, asked where it may: after a new batch no other can be there."""
+        """Whether the table holds the batch. Asked only where it is possible: after the first new batch of a run, no
+        later one can be."""
         known = (self.context.replayed_batch, self.context.first_new_batch)
         if self.of_stream and self.batch_id not in known:
             return False
@@ -53,17 +55,18 @@ class Pair:
         asked = self.of_stream and self.batch_id == context.first_new_batch
         # Delta says nothing of a pair that it drops: then the table is ahead of the checkpoint.
         if asked and "" not in read_new_steps(spark, self.table, self.query_id, self.batch_id, since):
-            raise SkippedBatch(context.query, self.batch_id, self.table.label)
+            raise SkippedBatch(context, self.batch_id, self.table.label)
 
     def _read_merge(self, batch: DataFrame, rows: int, keys: int, since: int) -> int | None:
         """The version of the MERGE; None where it made none, or another one came in between."""
-        newest = read_newest(batch.sparkSession, self.table)
+        newest = read_noted_commits(batch.sparkSession, self.table)
         merges = [one for one in newest if one.version > since and one.operation == "MERGE" and one.mark is None]
         given = [number for one in merges if (number := rows_of(one)) is not None]
         if not given:
             # A MERGE that changes nothing need not make a commit.
             refuse_empty_looks(self.context, batch, self.batch_id, rows, self.table.label)
         elif max(given) < keys:
-            # More than that is no fault: a part of it that Spark ran again is counted twice.
-            raise BatchShort(self.context.query, self.batch_id, max(given), keys, self.table.label)
+            # More rows are no fault: Spark counts a part that it ran again twice.
+            doctor = doctor_of(self.context)
+            raise BatchShort(self.context.query, self.batch_id, max(given), keys, self.table.label, doctor)
         return merges[0].version if len(merges) == 1 else None

@@ -12,33 +12,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell
 from surestart.history.claim_file import read_claim
 from surestart.history.describe_run import named
+from surestart.sinks.batch_error import BatchError
 from surestart.sinks.delta.identity import read_local_query_id, read_query_id
 from surestart.spark.session import running_query_id
 from surestart.stage import BatchContext
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class RunReplaced(RuntimeError):
-    """Raised inside foreachBatch; only its text comes back from there, so the text has the four parts."""
-
+class RunReplaced(BatchError):
     def __init__(self, context: BatchContext, own: str, found: str, written: str) -> None:
         super().__init__(
-            f"RunReplaced: {context.query} runs under query id {own}, and {found}.\n"
-            f"Meaning: A remedy or another start has taken its place while this driver stood still. {written} This run "
-            "has ended; whatever came after it goes on.\n"
-            f"Next: surestart history {context.stage} {named(context.environment)}\n"
-            f"Do not: put the former checkpoint back by hand."
+            f"{context.query} runs under query id {own}, and {found}.",
+            meaning=f"A remedy or another start has taken its place while this driver stood still. {written} This run "
+            "has ended; whatever came after it goes on.",
+            next=surestart("history", context.stage, place=named(context.environment)),
+            do_not="put the former checkpoint back by hand.",
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RuntimeError, (str(self),))
 
 
 def read_identity(context: BatchContext, spark: SparkSession) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from surestart.sinks.batch_error import BatchError, doctor_of
+from surestart.stage import BatchContext
 
 
-class SkippedBatch(RuntimeError):
-    """Raised inside foreachBatch; only its text comes back from there, so the text has the four parts."""
-
-    def __init__(self, query: str, batch_id: int, table: str) -> None:
+class SkippedBatch(BatchError):
+    def __init__(self, context: BatchContext, batch_id: int, table: str) -> None:
         super().__init__(
-            f"SkippedBatch: {table} dropped batch {batch_id} of {query}, which was never planned before this run.\n"
-            f"Meaning: the table is ahead of the checkpoint (rewound, restored or copied); its rows would be lost.\n"
-            f"Next: surestart doctor\n"
-            f"Do not: restart it as it is, or delete the checkpoint."
+            f"{table} dropped batch {batch_id} of {context.query}, which was never planned before this run.",
+            meaning="the table is ahead of the checkpoint (rewound, restored or copied); its rows would be lost.",
+            next=doctor_of(context),
+            do_not="restart it as it is, or delete the checkpoint.",
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RuntimeError, (str(self),))

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.batch_commits import read_newest, read_steps, rows_of_batch
-from surestart.failpoints import reach
+from surestart.facts.delta.batch_commits import read_noted_commits, read_steps, rows_of_batch
+from surestart.failpoints import fail_point
 from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
 from surestart.sinks.delta.append import append_once
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
@@ -32,7 +32,7 @@ from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.sinks.delta.whole_batch import refuse_empty_looks, refuse_short
 from surestart.spark.delta_table import create_or_check_table, read_table
 from surestart.spark.large_side import large_side
-from surestart.spark.session import keeps_rows, persisted
+from surestart.spark.session import keeps_batch_rows, persisted
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class SplitBatch:
         spark = batch_df.sparkSession
         query_id = read_identity(self.context, spark)
         # Counted before anything else has looked at the batch, where each look computes it anew.
-        counted = None if keeps_rows(spark) else batch_df.count()
+        counted = None if keeps_batch_rows(spark) else batch_df.count()
         with (
             same_identity(self.context, spark, query_id, batch_id),
             interpreted_if_few(spark, self.before, query_id, batch_id),
@@ -127,7 +127,7 @@ class SplitBatch:
     def _refuse_short(self, spark: SparkSession, query_id: str, batch_id: int, counted: int) -> None:
         # A batch that is replayed may have been written long ago.
         limit = None if batch_id == self.context.replayed_batch else 100
-        commits = [read_newest(spark, table, limit) for table in (self.quarantine, self.good)]
+        commits = [read_noted_commits(spark, table, limit) for table in (self.quarantine, self.good)]
         rows = [rows_of_batch(of_table, query_id, batch_id) for of_table in commits]
         total = None if None in rows else sum(number for number in rows if number is not None)
         refuse_short(self.context, batch_id, total, counted, f"{self.quarantine.name} and {self.good.name}")
@@ -150,7 +150,7 @@ class SplitBatch:
             accepted = accepted.join(there, list(self.position), "left_anti").select(*self.good_columns)
         else:
             append_once(quarantined, self.quarantine, self.context, query_id, batch_id)
-        reach("split.between")
+        fail_point("split.between")
         append_once(accepted, self.good, self.context, query_id, batch_id)
 
 

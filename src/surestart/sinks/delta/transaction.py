@@ -65,8 +65,8 @@ def save_with_pair(writer: DataFrameWriter, table: Table, app_id: str, version: 
 
 
 def nothing(spark: SparkSession, table: Table) -> DataFrame:
-    """No rows, for an append, without the columns that no write may name (GENERATED ALWAYS AS IDENTITY). Which these
-    are in a catalog's table no session says, so there few are named."""
+    """No rows, for an append, without the columns that no write may name (GENERATED ALWAYS AS IDENTITY). For a table of
+    a catalog no session says which these are, so only a few columns are named there."""
     rows = no_rows(spark, table)
     if table.path:
         return rows.drop(*identity_columns(read_delta_log(table.path).schema_text))

@@ -7,37 +7,34 @@ brought is compared with the batch's own count, before Spark commits the batch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from surestart.sinks.batch_error import BatchError, doctor_of
 from surestart.stage import BatchContext
+from surestart.typed import NextStep
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class BatchShort(RuntimeError):
-    """Raised inside foreachBatch; only its text comes back from there, so the text has the four parts."""
-
-    def __init__(self, query: str, batch_id: int, rows: int, of: int, table: str) -> None:
+class BatchShort(BatchError):
+    def __init__(self, query: str, batch_id: int, rows: int, of: int, table: str, doctor: NextStep) -> None:
         super().__init__(
-            f"BatchShort: batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.\n"
-            "Meaning: Asked a second time, this compute gave other rows of the batch than at first. Spark has not "
-            "committed the batch: no row was passed over, and each start comes to the same place.\n"
-            "Next: surestart doctor\n"
-            "Do not: delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes."
+            f"batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.",
+            meaning="Asked a second time, this compute gave other rows of the batch than at first. Spark has not "
+            "committed the batch: no row was passed over, and each start comes to the same place.",
+            next=doctor,
+            do_not="delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes.",
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (RuntimeError, (str(self),))
 
 
 def refuse_short(context: BatchContext, batch_id: int, rows: int | None, of: int, table: str) -> None:
     """Raises when the commits say another number of rows than the batch has. rows None: they do not say."""
     if rows is not None and rows != of:
-        raise BatchShort(context.query, batch_id, rows, of, table)
+        raise BatchShort(context.query, batch_id, rows, of, table, doctor_of(context))
 
 
 def refuse_empty_looks(context: BatchContext, batch: DataFrame, batch_id: int, of: int, table: str) -> None:
     """Raises when a batch that has rows gives none when it is asked again."""
     if of and not batch.limit(1).count():
-        raise BatchShort(context.query, batch_id, 0, of, table)
+        raise BatchShort(context.query, batch_id, 0, of, table, doctor_of(context))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import explained
+from surestart.facts.postgres.errors import error_in_four_parts
 from surestart.facts.postgres.ledger import (
     KEPT_BATCHES,
     TABLE,
@@ -35,25 +35,30 @@ from surestart.facts.postgres.ledger import (
 from surestart.facts.postgres.target import check_columns, check_upsert, find_target
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.delta.whole_batch import BatchShort
-from surestart.sinks.postgres.copy import Loaded, Staging
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import append_rows, keep_reported_rows, refuse_misfit, upsert_rows
 from surestart.sinks.postgres.staging import create_staging, drop_leftovers, staging_name
+from surestart.typed import NextStep, surestart
 
 if TYPE_CHECKING:
     import psycopg
 
 # How long the commit waits for a rival or for a task that still copies; longer than a checkpointing server stalls.
 LOCK_TIMEOUT = "60s"
+_STATUS = surestart("status")
 
-Load = Callable[[Staging], tuple[Loaded, ...]]
+Load = Callable[[StagingTable], tuple[LoadedRows, ...]]
 
 
 @dataclass(frozen=True)
 class BatchWrite:
-    """What to write and for whom. `replayed` is true only for the batch that was in flight when the run started.
-    doctor: the command that looks into a refusal. counted: its rows, where each look computes it anew; else None."""
+    """What to write and for whom.
+
+    replayed: true only for the batch that was in flight when the run started.
+    doctor: the command that looks into a refusal.
+    counted: its rows, where each look computes it anew; else None."""
 
     url: Secret
     target: str
@@ -69,7 +74,7 @@ class BatchWrite:
     query: str = ""
     stage: str = ""
     checkpoint: str = ""
-    doctor: str = "surestart status"
+    doctor: NextStep = _STATUS
     counted: int | None = None
 
 
@@ -92,7 +97,7 @@ def write_batch(write: BatchWrite, load: Load, still_ours: Callable[[], object] 
     try:
         return _Attempt(write, connection).run(load, still_ours)
     except psycopg.Error as error:
-        failure = explained(error, write.url, f"writing batch {write.batch_id} to {write.target}")
+        failure = error_in_four_parts(error, write.url, f"writing batch {write.batch_id} to {write.target}")
     finally:
         connection.close()
     raise failure
@@ -118,7 +123,7 @@ class _Attempt:
             return self._already_there(entry)
         self._refuse_out_of_sequence()
         leftovers = drop_leftovers(self.connection, self.target.schema)
-        staging = Staging(
+        staging = StagingTable(
             schema=self.target.schema,
             table=staging_name(self.write.query_id, self.write.batch_id, self.id),
             columns=self.write.columns,
@@ -138,19 +143,22 @@ class _Attempt:
             raise
         return BatchWritten(written.rows, written.rows_changed, written.skipped, leftovers)
 
-    def _commit(self, staging: Staging, loaded: tuple[Loaded, ...], still_ours: Callable[[], object]) -> BatchWritten:
+    def _commit(
+        self, staging: StagingTable, loaded: tuple[LoadedRows, ...], still_ours: Callable[[], object]
+    ) -> BatchWritten:
         psycopg = driver()
         execute = self.connection.execute
         execute("BEGIN")
-        reach("postgres.after_begin")
+        fail_point("postgres.after_begin")
         execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
         # Exclusive at once: tasks that Spark gave up on may still be copying, and the table is dropped below.
         execute(f"LOCK TABLE {staging.sql} IN ACCESS EXCLUSIVE MODE")
         rows = keep_reported_rows(self.connection, staging, loaded)
         counted = self.write.counted
         if counted is not None and rows != counted:
-            raise BatchShort(self.write.query, self.write.batch_id, rows, counted, self.target.label)
-        reach("postgres.before_ledger")
+            write = self.write
+            raise BatchShort(write.query, write.batch_id, rows, counted, self.target.label, write.doctor)
+        fail_point("postgres.before_ledger")
         try:
             self._insert_entry(rows)
         except psycopg.errors.UniqueViolation:
@@ -165,20 +173,20 @@ class _Attempt:
         self._complete_entry(changed)
         # Rows of ours in the target keep every remedy out of it until this transaction ends.
         still_ours()
-        reach("postgres.before_commit")
+        fail_point("postgres.before_commit")
         lost: SurestartError | None = None
         try:
             execute("COMMIT")
         except psycopg.Error as error:
             if not self.connection.closed:
                 raise  # the server said no, so it is rolled back
-            lost = explained(error, self.write.url, "waiting for the reply to COMMIT")
+            lost = error_in_four_parts(error, self.write.url, "waiting for the reply to COMMIT")
         if lost is not None:
             self._resolve(staging, lost)
-        reach("postgres.after_commit")
+        fail_point("postgres.after_commit")
         return BatchWritten(rows, changed)
 
-    def _move(self, staging: Staging, rows: int) -> int:
+    def _move(self, staging: StagingTable, rows: int) -> int:
         psycopg = driver()
         try:
             if self.write.mode == "append":
@@ -249,7 +257,7 @@ class _Attempt:
             code="PostgresBatchTaken",
         )
 
-    def _resolve(self, staging: Staging, lost: SurestartError) -> None:
+    def _resolve(self, staging: StagingTable, lost: SurestartError) -> None:
         """Returns when the batch is committed, raises when it is not or when nobody can say."""
         psycopg = driver()
         failure: SurestartError | None = None
@@ -261,7 +269,7 @@ class _Attempt:
                 connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (staging.table,))
                 entry = find_entry(connection, self.target.schema, self.key)
         except psycopg.Error as error:
-            failure = explained(error, self.write.url, "asking the ledger")
+            failure = error_in_four_parts(error, self.write.url, "asking the ledger")
         except SurestartError as error:
             failure = error
         if failure is not None:
@@ -269,7 +277,7 @@ class _Attempt:
                 f"the connection ended at the COMMIT of batch {self.key.batch_id} to {self.target.label}, "
                 f"and the ledger cannot be asked: {failure.what}",
                 meaning="The batch is wholly in the target or not at all; which of the two, only the ledger knows.",
-                next=f"{self.write.doctor}  # once the database answers; then start it again: the ledger decides",
+                next=self.write.doctor.noting("once the database answers; then start it again: the ledger decides"),
                 do_not="write the batch by hand.",
                 code="PostgresInDoubt",
             )
@@ -278,7 +286,7 @@ class _Attempt:
         if entry.attempt != self.id:
             self._already_there(entry)
 
-    def _discard(self, staging: Staging) -> None:
+    def _discard(self, staging: StagingTable) -> None:
         psycopg = driver()
         try:
             if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:

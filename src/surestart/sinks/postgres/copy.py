@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError, UsageError
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import as_values, explained, from_values
+from surestart.facts.postgres.errors import as_values, error_in_four_parts, from_values
 from surestart.facts.postgres.types import StagedColumn, staged
 from surestart.facts.postgres.url import Secret
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.postgres.binary import HEADER, TRAILER, encode
 from surestart.spark.collect_batches import collect_batches
 from surestart.typed import in_the_code
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Staging:
+class StagingTable:
     """Where one attempt at one batch is collected; only that attempt writes there. `required` columns hold no null."""
 
     schema: str
@@ -44,39 +44,39 @@ class Staging:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedRows:
     """What one task stored: rows, and the transaction that stored them ("" when there was nothing to store)."""
 
     rows: int
     transaction: str
 
 
-def load_from_executors(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
+def load_from_executors(batch_df: DataFrame, url: Secret, staging: StagingTable) -> tuple[LoadedRows, ...]:
     """Every row of the batch is in staging, loaded by the tasks that computed it."""
     rows = load_plan(batch_df, url, staging).collect()
     # Failures come back as values: raised in a task, they would be retried in vain and wrapped in a Spark stack trace.
     failures = [json.loads(row["failure"]) for row in rows if row["failure"]]
     if failures:
         raise from_values(failures[0])
-    return tuple(Loaded(row["rows"], row["transaction"]) for row in rows)
+    return tuple(LoadedRows(row["rows"], row["transaction"]) for row in rows)
 
 
-def load_plan(batch_df: DataFrame, url: Secret, staging: Staging) -> DataFrame:
+def load_plan(batch_df: DataFrame, url: Secret, staging: StagingTable) -> DataFrame:
     """One row per task: what it stored, or why it could not. Collecting it loads the batch."""
     return staged(batch_df).mapInArrow(_CopyTask(url, staging), "rows long, transaction string, failure string")
 
 
-def load_from_driver(batch_df: DataFrame, url: Secret, staging: Staging) -> tuple[Loaded, ...]:
+def load_from_driver(batch_df: DataFrame, url: Secret, staging: StagingTable) -> tuple[LoadedRows, ...]:
     """The same, through the driver's memory: for compute whose executors may not open connections (serverless)."""
     return (copy_batches(collect_batches(staged(batch_df)), url, staging),)
 
 
-def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Staging) -> Loaded:
+def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: StagingTable) -> LoadedRows:
     """All rows of the batches are in staging, or none. Connects only when there is a row to store."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
-        return Loaded(0, "")
+        return LoadedRows(0, "")
     psycopg = driver()
     failure: SurestartError
     try:
@@ -86,13 +86,13 @@ def copy_batches(batches: Iterable[pa.RecordBatch], url: Secret, staging: Stagin
             assert found is not None
             rows = _copy(connection, staging, first, filled)
             connection.commit()
-            return Loaded(rows, str(found[0]))
+            return LoadedRows(rows, str(found[0]))
     except psycopg.Error as error:
-        failure = explained(error, url, f"loading rows into {staging.schema}.{staging.table}")
+        failure = error_in_four_parts(error, url, f"loading rows into {staging.schema}.{staging.table}")
     raise failure
 
 
-def _copy(connection: Any, staging: Staging, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> int:
+def _copy(connection: Any, staging: StagingTable, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> int:
     columns = ", ".join(name(column.name) for column in staging.columns)
     kinds = tuple(column.kind for column in staging.columns)
     rows = 0
@@ -103,13 +103,13 @@ def _copy(connection: Any, staging: Staging, first: pa.RecordBatch, others: Iter
             _refuse_nulls(batch, staging)
             copy.write(encode(batch, kinds))
             rows += batch.num_rows
-            reach("postgres.mid_copy")
+            fail_point("postgres.mid_copy")
             batch = next(others, None)
         copy.write(TRAILER)
     return rows
 
 
-def _refuse_nulls(batch: pa.RecordBatch, staging: Staging) -> None:
+def _refuse_nulls(batch: pa.RecordBatch, staging: StagingTable) -> None:
     # A null key matches nothing and would be inserted again at every batch; a null position is neither newer nor older.
     for column, values in zip(staging.columns, batch.columns, strict=True):
         if column.name in staging.required and values.null_count:
@@ -127,13 +127,13 @@ def _refuse_nulls(batch: pa.RecordBatch, staging: Staging) -> None:
 @dataclass(frozen=True)
 class _CopyTask:
     url: Secret
-    staging: Staging
+    staging: StagingTable
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         failure = None
-        loaded = Loaded(0, "")
+        loaded = LoadedRows(0, "")
         try:
             loaded = copy_batches(batches, self.url, self.staging)
         except SurestartError as error:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from surestart.errors import Refused
 from surestart.facts.postgres.target import Target, check_upsert, find_target
-from surestart.sinks.postgres.copy import Loaded, Staging
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import append_missing_rows, keep_reported_rows, upsert_rows
 from surestart.sinks.postgres.once import REMOVED, WITHDRAWN, Load, RemedyWork, Removal, at_work
 from surestart.stage import POSITION
+from surestart.typed import surestart
 
 
 def fill_rows(removal: Removal, load: Load) -> int | None:
@@ -33,12 +34,12 @@ def fill_rows(removal: Removal, load: Load) -> int | None:
     return at_work(removal, "adding missing rows to", act)
 
 
-def give_up_filling(removal: Removal) -> bool:
+def withdraw_filling(removal: Removal) -> bool:
     """Nobody adds rows for this remedy any more. False: they were added before."""
 
     def act(work: RemedyWork) -> bool:
         if work.target is None:
-            # Nor can anybody: refused, the backfill would keep every other remedy from beginning.
+            # If this were refused, the unfinished backfill would keep every other remedy from beginning.
             return True
         done = work.find(REMOVED) or work.once(REMOVED, lambda: (0, 0), WITHDRAWN)
         return done.mode == WITHDRAWN
@@ -51,13 +52,15 @@ def _target(work: RemedyWork) -> Target:
         raise Refused(
             f"there is no table {work.removal.target} any more",
             meaning="Its missing rows have nowhere to go. Nothing was written there.",
-            next=f"surestart plan reset {work.removal.stage} -o plan.json  # fills a new one from the beginning",
+            next=surestart(
+                "plan", "reset", work.removal.stage, "-o", "plan.json", note="fills a new one from the beginning"
+            ),
             code="PostgresTargetMissing",
         )
     return find_target(work.connection, work.removal.target)
 
 
-def _fill(work: RemedyWork, target: Target, staging: Staging, loaded: tuple[Loaded, ...]) -> tuple[int, int]:
+def _fill(work: RemedyWork, target: Target, staging: StagingTable, loaded: tuple[LoadedRows, ...]) -> tuple[int, int]:
     removal = work.removal
     work.connection.execute(f"LOCK TABLE {staging.sql} IN ACCESS EXCLUSIVE MODE")
     given = keep_reported_rows(work.connection, staging, loaded)

@@ -24,7 +24,7 @@ _NO_ROW = "the database answered without the row that was asked for"
 def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
     """What the database says; its own reason when it does not answer."""
     from surestart.facts.postgres.connection import driver, open_connection
-    from surestart.facts.postgres.errors import UNCHANGED, explained
+    from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
 
     try:
         psycopg = driver()
@@ -34,7 +34,7 @@ def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
                 connection.execute("SET default_transaction_read_only = on")
                 return _read(connection, target)
         except psycopg.Error as error:
-            problem = explained(error, secret, f"reading the ledger of {target}", UNCHANGED)
+            problem = error_in_four_parts(error, secret, f"reading the ledger of {target}", UNCHANGED)
             return sink_unreadable(problem, LEDGER)
         except OSError as error:
             # Not the server's own error: the way to it. Its words hold no part of the URL.

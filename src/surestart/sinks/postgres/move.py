@@ -14,8 +14,8 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.postgres.connection import driver, name
 from surestart.facts.postgres.target import Target, name_list
 from surestart.facts.postgres.types import TargetColumn, converted
-from surestart.sinks.postgres.copy import Loaded, Staging
-from surestart.typed import in_the_code
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable
+from surestart.typed import in_the_code, surestart
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 SORT_MEMORY_KB = 128 * 1024
 
 
-def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, loaded: tuple[Loaded, ...]) -> int:
+def keep_reported_rows(
+    connection: psycopg.Connection[Any], staging: StagingTable, loaded: tuple[LoadedRows, ...]
+) -> int:
     """Staging holds exactly the rows that the tasks answered for; returns how many."""
     expected = sum(task.rows for task in loaded)
     present = _count(connection, staging)
@@ -37,13 +39,13 @@ def keep_reported_rows(connection: psycopg.Connection[Any], staging: Staging, lo
         raise Refused(
             f"staging table {staging.schema}.{staging.table} holds {present} rows, the tasks reported {expected}",
             meaning="Rows were lost or added between loading and committing. Nothing of the batch is in the target.",
-            next="surestart doctor  # then the same command again: the batch is loaded afresh",
+            next=surestart("doctor", note="then the same command again: the batch is loaded afresh"),
             code="PostgresStagingMismatch",
         )
     return expected
 
 
-def append_rows(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> int:
+def append_rows(connection: psycopg.Connection[Any], staging: StagingTable, target: Target) -> int:
     sql = f"INSERT INTO {target.sql} ({_names(staging)}) {_select(staging, target)}"
     staged = {column.name for column in staging.columns}
     if target.primary and staged.issuperset(target.primary):
@@ -55,7 +57,7 @@ def append_rows(connection: psycopg.Connection[Any], staging: Staging, target: T
 
 
 def append_missing_rows(
-    connection: psycopg.Connection[Any], staging: Staging, target: Target, position: tuple[str, ...]
+    connection: psycopg.Connection[Any], staging: StagingTable, target: Target, position: tuple[str, ...]
 ) -> int:
     same = " AND ".join(f"t.{name(column)} = s.{name(column)}" for column in position)
     return connection.execute(
@@ -66,7 +68,7 @@ def append_missing_rows(
 
 def upsert_rows(
     connection: psycopg.Connection[Any],
-    staging: Staging,
+    staging: StagingTable,
     target: Target,
     keys: tuple[str, ...],
     order: tuple[str, ...],
@@ -108,7 +110,7 @@ def _allow_sorting(connection: psycopg.Connection[Any]) -> None:
     connection.execute("SET LOCAL jit = off")
 
 
-def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target: Target) -> None:
+def refuse_misfit(connection: psycopg.Connection[Any], staging: StagingTable, target: Target) -> None:
     """Raises for the first column with a value that its target cannot hold: the server's own error names no column."""
     for column in staging.columns:
         goal = target.column(column.name)
@@ -124,7 +126,7 @@ def refuse_misfit(connection: psycopg.Connection[Any], staging: Staging, target:
             )
 
 
-def _misfit(connection: psycopg.Connection[Any], staging: Staging, column: str, goal: TargetColumn) -> str:
+def _misfit(connection: psycopg.Connection[Any], staging: StagingTable, column: str, goal: TargetColumn) -> str:
     if connection.info.server_version >= 160000:
         row = connection.execute(
             f"SELECT left({column}::text, 100) FROM {staging.sql}"
@@ -140,18 +142,18 @@ def _misfit(connection: psycopg.Connection[Any], staging: Staging, column: str, 
     return ""
 
 
-def _select(staging: Staging, target: Target) -> str:
+def _select(staging: StagingTable, target: Target) -> str:
     columns = ", ".join(
         f"{converted(column, target.column(column.name))} AS {name(column.name)}" for column in staging.columns
     )
     return f"SELECT {columns} FROM {staging.sql}"
 
 
-def _names(staging: Staging) -> str:
+def _names(staging: StagingTable) -> str:
     return name_list(tuple(column.name for column in staging.columns))
 
 
-def _count(connection: psycopg.Connection[Any], staging: Staging) -> int:
+def _count(connection: psycopg.Connection[Any], staging: StagingTable) -> int:
     row = connection.execute(f"SELECT count(*) FROM {staging.sql}").fetchone()
     assert row is not None
     return int(row[0])
@@ -159,7 +161,7 @@ def _count(connection: psycopg.Connection[Any], staging: Staging) -> int:
 
 def _refuse_ties(
     connection: psycopg.Connection[Any],
-    staging: Staging,
+    staging: StagingTable,
     target: Target,
     keys: tuple[str, ...],
     order: tuple[str, ...],

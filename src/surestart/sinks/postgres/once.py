@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, explained
+from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
 from surestart.facts.postgres.ledger import TABLE, LedgerEntry, LedgerKey, create_ledger, find_entry
 from surestart.facts.postgres.target import Target, check_columns, find_target
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.postgres.batch import LOCK_TIMEOUT
-from surestart.sinks.postgres.copy import Loaded, Staging
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.staging import create_staging, staging_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ REMOVED, RESTORED = 0, 1
 REMEDY, WITHDRAWN = "remedy", "withdrawn"
 PREFIX = "surestart_kept_"
 Marks = tuple[tuple[str, int, int], ...]
-Load = Callable[[Staging], tuple[Loaded, ...]]
+Load = Callable[[StagingTable], tuple[LoadedRows, ...]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def at_work(removal: Removal, doing: str, act: Callable[[RemedyWork], T]) -> T:
         work.open()
         return act(work)
     except psycopg.Error as error:
-        failure = explained(error, removal.url, doing, UNCHANGED)
+        failure = error_in_four_parts(error, removal.url, doing, UNCHANGED)
     finally:
         work.close()
     raise failure
@@ -83,7 +83,7 @@ class RemedyWork:
     def __init__(self, removal: Removal, doing: str, connection: psycopg.Connection[Any]) -> None:
         self.removal, self.doing, self.connection = removal, doing, connection
         self.target: Target | None = None
-        self.staging: Staging | None = None
+        self.staging: StagingTable | None = None
 
     def open(self) -> None:
         quoted = name(*self.removal.target.split("."))
@@ -101,7 +101,7 @@ class RemedyWork:
             self._discard(self.staging)
         self.connection.close()
 
-    def _discard(self, staging: Staging) -> None:
+    def _discard(self, staging: StagingTable) -> None:
         psycopg = driver()
         try:
             if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -133,11 +133,11 @@ class RemedyWork:
         assert self.target is not None
         return find_entry(self.connection, self.target.schema, self.key(number))
 
-    def stage(self, load: Load) -> tuple[Staging, tuple[Loaded, ...]]:
+    def stage(self, load: Load) -> tuple[StagingTable, tuple[LoadedRows, ...]]:
         assert self.target is not None
         removal = self.removal
         check_columns(self.target, removal.columns)
-        self.staging = Staging(
+        self.staging = StagingTable(
             schema=self.target.schema,
             table=staging_name(removal.identity, REMOVED, uuid.uuid4().hex),
             columns=removal.columns,
@@ -168,15 +168,15 @@ class RemedyWork:
             " WHERE query_id = %s AND batch_id = %s AND target = %s AND step = %s",
             (rows, put, key.query_id, key.batch_id, key.target, key.step),
         )
-        reach("remedy.database.before_commit")
+        fail_point("remedy.database.before_commit")
         lost: SurestartError | None = None
         try:
             execute("COMMIT")
         except psycopg.Error as error:
             if not self.connection.closed:
                 raise
-            lost = explained(error, self.removal.url, "waiting for the reply to COMMIT", UNCHANGED)
-        reach("remedy.database.after_commit")
+            lost = error_in_four_parts(error, self.removal.url, "waiting for the reply to COMMIT", UNCHANGED)
+        fail_point("remedy.database.after_commit")
         entry = self.find(number) if lost is None else self._ask_again(number)
         if entry is None:
             raise lost or AssertionError("committed, and not in the ledger")
@@ -194,14 +194,15 @@ class RemedyWork:
                 connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (self.kept_label,))
                 return find_entry(connection, self.target.schema, self.key(number))
         except psycopg.Error as error:
-            failure = explained(error, self.removal.url, "asking the ledger", UNCHANGED)
+            failure = error_in_four_parts(error, self.removal.url, "asking the ledger", UNCHANGED)
         except SurestartError as error:
             failure = error
         raise CannotTell(
             f"the connection ended at the COMMIT while {self.doing}, and the ledger cannot be asked: {failure.what}",
             meaning="It was wholly done or not at all; which of the two, only the ledger knows.",
-            next=self.removal.url.place.psql("select 1")
-            + "  # once it answers, the same command again: the ledger decides",
+            next=self.removal.url.place.psql(
+                "select 1", note="once it answers, the same command again: the ledger decides"
+            ),
             do_not="remove or restore the rows by hand.",
             code="PostgresInDoubt",
         )

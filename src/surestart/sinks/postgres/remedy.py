@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, explained
+from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
 from surestart.facts.postgres.target import Target, name_list
 from surestart.facts.postgres.url import DatabaseUrl, Secret
 from surestart.sinks.postgres.batch import LOCK_TIMEOUT
-from surestart.sinks.postgres.copy import Loaded, Staging
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import append_rows, keep_reported_rows, upsert_rows
 from surestart.sinks.postgres.once import (
     PREFIX,
@@ -34,6 +34,7 @@ from surestart.sinks.postgres.once import (
     milliseconds,
 )
 from surestart.stage import POSITION
+from surestart.typed import surestart
 
 if TYPE_CHECKING:
     import psycopg
@@ -103,7 +104,7 @@ def drop_kept(url: Secret, label: str, digest: str) -> None:
         raise Refused(
             f"{label} is no table that the remedy {digest[:12]} has kept rows in",
             meaning="Nothing was dropped.",
-            next="surestart prune",
+            next=surestart("prune"),
             code="NotAKeptTable",
         )
     psycopg = driver()
@@ -113,7 +114,7 @@ def drop_kept(url: Secret, label: str, digest: str) -> None:
             connection.execute(f"DROP TABLE IF EXISTS {name(schema, table)}")
             return
     except psycopg.Error as error:
-        failure = explained(error, url, f"dropping {label}", UNCHANGED)
+        failure = error_in_four_parts(error, url, f"dropping {label}", UNCHANGED)
     raise failure
 
 
@@ -146,7 +147,9 @@ def refuse_references(connection: psycopg.Connection[Any], target: Target, url: 
         )
 
 
-def _remove(work: RemedyWork, target: Target, staging: tuple[Staging, tuple[Loaded, ...]] | None) -> tuple[int, int]:
+def _remove(
+    work: RemedyWork, target: Target, staging: tuple[StagingTable, tuple[LoadedRows, ...]] | None
+) -> tuple[int, int]:
     removal, execute, kept = work.removal, work.connection.execute, name(*work.kept)
     condition, values = going(removal.marks)
     whole = removal.marks is None or bool(removal.keys)
@@ -159,7 +162,7 @@ def _remove(work: RemedyWork, target: Target, staging: tuple[Staging, tuple[Load
         None if whole else values,
     ).rowcount
     rows = execute(f"DELETE FROM {target.sql} t WHERE {condition}", values or None).rowcount
-    # A policy or a trigger may hide rows from one of the two.
+    # A policy or a trigger may hide rows from one of the two statements.
     if rows > held or (not whole and rows != held) or (removal.marks is None and rows != held):
         raise Refused(
             f"{held} rows of {target.label} were kept and {rows} removed",
@@ -188,7 +191,7 @@ def _restore(work: RemedyWork, target: Target, existed: bool) -> tuple[int, int]
         raise Refused(
             f"{work.kept_label} is gone: `surestart prune` has dropped it, or somebody else",
             meaning=f"What was removed from {target.label} cannot come back. Nothing was changed there.",
-            next=f"surestart plan reset {removal.stage} -o plan.json  # rebuilds it from its source",
+            next=surestart("plan", "reset", removal.stage, "-o", "plan.json", note="rebuilds it from its source"),
             code="UndoTooLate",
         )
     rows = execute(f"DELETE FROM {target.sql} t WHERE {condition}", values or None).rowcount

@@ -19,17 +19,17 @@ from surestart.environment import Environment
 from surestart.errors import SurestartError, UsageError
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import explained
+from surestart.facts.postgres.errors import error_in_four_parts
 from surestart.facts.postgres.ledger import create_ledger
 from surestart.facts.postgres.target import check_upsert, find_target, name_list
 from surestart.facts.postgres.types import staged_columns
 from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl, Secret
-from surestart.failpoints import reach
+from surestart.failpoints import fail_point
 from surestart.sinks.delta.same_identity import read_identity, refuse_replaced, same_identity
 from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
-from surestart.sinks.postgres.copy import Loaded, Staging, load_from_driver, load_from_executors
+from surestart.sinks.postgres.copy import LoadedRows, StagingTable, load_from_driver, load_from_executors
 from surestart.stage import BatchContext
-from surestart.typed import in_the_code
+from surestart.typed import NextStep, Words, in_the_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ class PostgresSink:
     connections   at most so many tasks load at once; 0: as many as Spark runs
     step          keeps a second sink of the same query into the same table apart
     gaps          refuse a batch when an earlier one of this query is missing in the database, or allow it
-    told_by       the options by which a command knows of this sink, such as --set postgres_url=env:GOLD_URL
+    told_by       the words by which a command knows of this sink: "--set", "postgres_url=env:GOLD_URL"
     """
 
     url: DatabaseUrl = DEFAULT_URL
@@ -64,7 +64,7 @@ class PostgresSink:
     connections: int = 0
     step: str = ""
     gaps: str = "refuse"
-    told_by: str = ""
+    told_by: Words = ()
 
     def __post_init__(self) -> None:
         for what, value, allowed in (
@@ -101,7 +101,7 @@ class PostgresSink:
                 create_ledger(connection, target.schema)
                 return
         except psycopg.Error as error:
-            failure = explained(error, url, f"preparing {self.target}")
+            failure = error_in_four_parts(error, url, f"preparing {self.target}")
         raise failure
 
     def start(self, writer: DataStreamWriter, context: BatchContext) -> StreamingQuery:
@@ -128,7 +128,7 @@ def postgres_batch_writer(sink: PostgresSink, context: BatchContext) -> Postgres
     from surestart.history.describe_run import options_of
     from surestart.words.next_commands import Commands
 
-    options = " ".join(part for part in (options_of(context.environment), sink.told_by) if part)
+    options = (*options_of(context.environment), *sink.told_by)
     doctor = Commands(context.stage, context.environment.name, options).doctor()
     return PostgresBatch(sink, context, sink.url.read(), doctor)
 
@@ -138,16 +138,16 @@ class PostgresBatch:
     sink: PostgresSink
     context: BatchContext
     url: Secret
-    doctor: str
+    doctor: NextStep
 
     def __call__(self, batch_df: DataFrame, batch_id: int) -> None:
         self.write(batch_df, batch_id)
-        reach("postgres.before_spark_commit")
+        fail_point("postgres.before_spark_commit")
 
     def write_counted(self, batch_df: DataFrame, batch_id: int, counted: int) -> None:
         """As the call. Raises, with none of the batch written, where another number of rows came."""
         self.write(batch_df, batch_id, counted)
-        reach("postgres.before_spark_commit")
+        fail_point("postgres.before_spark_commit")
 
     def write(self, batch_df: DataFrame, batch_id: int, counted: int | None = None) -> BatchWritten:
         sink, context, spark = self.sink, self.context, batch_df.sparkSession
@@ -171,7 +171,7 @@ class PostgresBatch:
             counted=counted,
         )
 
-        def load(staging: Staging) -> tuple[Loaded, ...]:
+        def load(staging: StagingTable) -> tuple[LoadedRows, ...]:
             if sink.load == "driver":
                 return load_from_driver(batch_df, self.url, staging)
             rows = batch_df.coalesce(sink.connections) if sink.connections else batch_df

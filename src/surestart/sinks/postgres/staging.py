@@ -17,7 +17,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from surestart.facts.postgres.connection import name
-from surestart.sinks.postgres.copy import Staging
+from surestart.sinks.postgres.copy import StagingTable
 
 if TYPE_CHECKING:
     import psycopg
@@ -30,7 +30,7 @@ def staging_name(query_id: str, batch_id: int, attempt: str) -> str:
     return f"{PREFIX}{digest}_{batch_id}_{attempt[:8]}"
 
 
-def create_staging(connection: psycopg.Connection[Any], staging: Staging) -> None:
+def create_staging(connection: psycopg.Connection[Any], staging: StagingTable) -> None:
     """The table exists, empty, without any of the target's constraints, locked by this connection."""
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (staging.table,))
     columns = ", ".join(f"{name(column.name)} {column.kind}" for column in staging.columns)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from surestart.errors import Refused, UsageError
-from surestart.streams.adopt.tell import HEADER
+from surestart.streams.adopt.write_stream import HEADER
 from surestart.streams.project_file import ProjectFile, parse_project_text, read_project_file
-from surestart.typed import in_the_code, typed
+from surestart.streams.write_file import unwritable, write_over
+from surestart.typed import in_the_code
 
 
 def read_if_there(path: Path) -> ProjectFile | None:
@@ -19,34 +19,18 @@ def read_if_there(path: Path) -> ProjectFile | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     return read_project_file(path)
 
 
 def add_to_file(path: Path, text: str, names: tuple[str, ...]) -> None:
     """The file declares these streams as well; what it held before is unchanged. Raises with nothing written."""
-    # What a link points to is written, and the link stays.
     target = Path(os.path.realpath(path))
     try:
         before = target.read_bytes() if target.exists() else b""
-        after = _added(path, before, text, names)
-        draft = target.with_name(f".{target.name}.{os.getpid()}.new")
-        with draft.open("wb") as file:
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, draft)
-        if (target.read_bytes() if target.exists() else b"") != before:
-            raise Refused(
-                f"{path} was changed by somebody while it was added to",
-                meaning="What they wrote would be gone. Nothing was changed.",
-                next=in_the_code(f"the same command again; {draft} holds what would have been written"),
-                code="ProjectFileMoved",
-            )
-        draft.replace(target)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
+    write_over(path, before, _added(path, before, text, names))
 
 
 def _added(path: Path, before: bytes, text: str, names: tuple[str, ...]) -> bytes:
@@ -69,12 +53,3 @@ def _added(path: Path, before: bytes, text: str, names: tuple[str, ...]) -> byte
     assert new.streams[: len(declared)] == declared, "what stood there was changed"
     assert tuple(stream.name for stream in new.streams[len(declared) :]) == names
     return after
-
-
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"{path} cannot be written: {error.strerror or error}",
-        meaning="What was found is not lost: the same command finds it again. Nothing was written.",
-        next=typed("ls", "-ld", path.absolute().parent),
-        code="ProjectFileNotWritten",
-    )

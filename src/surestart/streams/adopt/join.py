@@ -25,7 +25,7 @@ from surestart.streams.adopt.notes import (
     NO_TABLE,
     ONE_AFTER_THE_OTHER,
     TWO_CHECKPOINTS,
-    Note,
+    AdoptionNote,
 )
 from surestart.words.time_text import time_text
 
@@ -65,8 +65,8 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Tables by what names them."""
+class FoundEvidence:
+    """What joins streams and tables: the tables by each name that a checkpoint may have for them."""
 
     tables: Sequence[FoundTable]
     by_query: dict[str, list[FoundTable]] = field(default_factory=lambda: defaultdict(list))
@@ -74,9 +74,11 @@ class Evidence:
     checkpoints: dict[str, list[FoundCheckpoint]] = field(default_factory=lambda: defaultdict(list))
 
 
-def join(checkpoints: Sequence[FoundCheckpoint], tables: Sequence[FoundTable]) -> tuple[list[Joined], list[Note]]:
+def join_streams(
+    checkpoints: Sequence[FoundCheckpoint], tables: Sequence[FoundTable]
+) -> tuple[list[Joined], list[AdoptionNote]]:
     """Each checkpoint with its tables, and what a person should know beyond that."""
-    evidence = Evidence(tables)
+    evidence = FoundEvidence(tables)
     for table in tables:
         for query_id in {writer.query_id for writer in table.writers.values()} - {""}:
             evidence.by_query[query_id].append(table)
@@ -89,7 +91,7 @@ def join(checkpoints: Sequence[FoundCheckpoint], tables: Sequence[FoundTable]) -
     return joined, [*_notes_of_checkpoints(joined, evidence), *_notes_of_tables(evidence)]
 
 
-def _join(checkpoint: FoundCheckpoint, evidence: Evidence) -> Joined:
+def _join(checkpoint: FoundCheckpoint, evidence: FoundEvidence) -> Joined:
     sources = tuple(_join_source(source, evidence) for source in checkpoint.sources)
     copies = evidence.checkpoints.get(checkpoint.query_id, [])
     tables = evidence.by_query.get(checkpoint.query_id, []) if checkpoint.query_id else []
@@ -138,7 +140,7 @@ def _operations(table: FoundTable, query_id: str) -> set[str]:
 
 
 def _is_the_only_one_as_far(tables: Sequence[FoundTable], copies: Sequence[FoundCheckpoint]) -> FoundCheckpoint | None:
-    """The only copy that has planned the newest batch that the tables hold: no other can have written it."""
+    """Whether this is the only copy that has planned the newest batch in the tables: no other can have written it."""
     query_id = copies[0].query_id
     newest = max((writer.last_batch for table in tables for writer in table.of_query(query_id)), default=None)
     if newest is None:
@@ -147,7 +149,7 @@ def _is_the_only_one_as_far(tables: Sequence[FoundTable], copies: Sequence[Found
     return able[0] if len(able) == 1 else None
 
 
-def _join_source(source: FoundSource, evidence: Evidence) -> JoinedSource:
+def _join_source(source: FoundSource, evidence: FoundEvidence) -> JoinedSource:
     if source.kind not in (DELTA, ICEBERG) or not source.subject:
         return JoinedSource(source)
     found = [one for one in evidence.by_id.get(source.subject, []) if one.kind == source.kind]
@@ -180,7 +182,7 @@ def _join_sink(table: FoundTable, query_id: str) -> JoinedSink:
 
 
 def _took_turns(ours: Iterable[Writer], other: Writer) -> bool:
-    """Each wrote before the other had ended: whoever takes over from another does not."""
+    """Whether each wrote before the other had ended. A stream that takes over from another does not."""
     return any(
         one.first is not None
         and one.last is not None
@@ -203,8 +205,8 @@ def _until(writer: Writer) -> str:
     return f"up to batch {writer.last_batch}{when}"
 
 
-def _hints(checkpoint: FoundCheckpoint, evidence: Evidence) -> Iterable[str]:
-    """Where a person may look who has to say where the rows go. None of it shows anything."""
+def _hints(checkpoint: FoundCheckpoint, evidence: FoundEvidence) -> Iterable[str]:
+    """Places where a person may look to find out where the rows go. They prove nothing."""
     around = [one for one in evidence.tables if checkpoint.location.startswith(f"{one.location}/")]
     if around:
         yield f"the checkpoint lies inside {max(around, key=lambda one: len(one.location)).location}"
@@ -222,14 +224,18 @@ def _hints(checkpoint: FoundCheckpoint, evidence: Evidence) -> Iterable[str]:
     yield from (f"{place} was written by a query of the name {name}, under another id" for place in sorted(marked))
 
 
-def _notes_of_checkpoints(joined: Sequence[Joined], evidence: Evidence) -> Iterable[Note]:
+def _notes_of_checkpoints(joined: Sequence[Joined], evidence: FoundEvidence) -> Iterable[AdoptionNote]:
     for query_id, copies in evidence.checkpoints.items():
         if len(copies) > 1:
-            yield Note(COPIED_CHECKPOINT, tuple(one.location for one in copies), f"all have the query id {query_id}")
+            yield AdoptionNote(
+                COPIED_CHECKPOINT, tuple(one.location for one in copies), f"all have the query id {query_id}"
+            )
     for one in joined:
         checkpoint = one.checkpoint
         if not evidence.by_query.get(checkpoint.query_id):
-            yield Note(NO_TABLE, (checkpoint.location,), "; ".join(one.asks) or "nothing that was read names its query")
+            yield AdoptionNote(
+                NO_TABLE, (checkpoint.location,), "; ".join(one.asks) or "nothing that was read names its query"
+            )
         name = checkpoint.location.rstrip("/").rpartition("/")[2]
         for table in evidence.tables:
             own = table.of_query(checkpoint.query_id) if checkpoint.query_id else ()
@@ -238,10 +244,10 @@ def _notes_of_checkpoints(joined: Sequence[Joined], evidence: Evidence) -> Itera
             former = [writer for writer in alike if writer.query_id not in evidence.checkpoints]
             if former and not own:
                 said = f"the checkpoint's id is {checkpoint.query_id or 'lost'}, its name wrote as {former[0].app_id}"
-                yield Note(ANOTHER_ID, (checkpoint.location, table.location), said)
+                yield AdoptionNote(ANOTHER_ID, (checkpoint.location, table.location), said)
 
 
-def _notes_of_tables(evidence: Evidence) -> Iterable[Note]:
+def _notes_of_tables(evidence: FoundEvidence) -> Iterable[AdoptionNote]:
     for table in evidence.tables:
         by_query: dict[str, list[Writer]] = defaultdict(list)
         for writer in table.writers.values():
@@ -249,16 +255,18 @@ def _notes_of_tables(evidence: Evidence) -> Iterable[Note]:
         by_query.pop("", None)
         here = [one for query_id in by_query for one in evidence.checkpoints.get(query_id, [])[:1]]
         if len(here) > 1:
-            yield Note(TWO_CHECKPOINTS, (table.location, *(one.location for one in here)), _turns(by_query.values()))
+            yield AdoptionNote(
+                TWO_CHECKPOINTS, (table.location, *(one.location for one in here)), _turns(by_query.values())
+            )
         for query_id, writers in by_query.items():
             if query_id not in evidence.checkpoints:
                 newest = max(writers, key=lambda one: one.last_batch)
-                yield Note(NO_CHECKPOINT, (table.location,), f"query id {query_id} wrote {_until(newest)}")
+                yield AdoptionNote(NO_CHECKPOINT, (table.location,), f"query id {query_id} wrote {_until(newest)}")
         if len(by_query) > 1 > len(here) - 1 and not _any_took_turns(list(by_query.values())):
-            yield Note(ONE_AFTER_THE_OTHER, (table.location,), f"query ids {', '.join(by_query)}")
+            yield AdoptionNote(ONE_AFTER_THE_OTHER, (table.location,), f"query ids {', '.join(by_query)}")
     for known, tables in evidence.by_id.items():
         if len([one for one in tables if one.id == known]) > 1:
-            yield Note(COPIED_TABLE, tuple(one.location for one in tables), f"all have the table id {known}")
+            yield AdoptionNote(COPIED_TABLE, tuple(one.location for one in tables), f"all have the table id {known}")
 
 
 def _turns(groups: Iterable[list[Writer]]) -> str:

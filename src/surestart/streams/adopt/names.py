@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Folders that say what they are and not whose.
+# Folders whose names say what they are, and not for which stream.
 _SAYS_NOTHING = re.compile(
     r"_*(check-?points?|chk-?points?|chkpts?|ckpts?|chks?|cps?|streams?|streaming|tmp|data|current)_*", re.IGNORECASE
 )

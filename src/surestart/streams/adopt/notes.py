@@ -1,8 +1,10 @@
-"""What a person should know beyond the declarations, each of one kind."""
+"""What a person should know beyond the declarations, as notes of several kinds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from surestart.typed import NOTHING, NextStep
 
 NO_TABLE = "checkpoint without a table"
 NO_CHECKPOINT = "table without a checkpoint"
@@ -29,10 +31,12 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class Note:
+class AdoptionNote:
     """kind: one of KINDS.
-    places: folders that it is about, the one to look at first."""
+    places: folders that it is about, the one to look at first.
+    next: what helps, where a command does."""
 
     kind: str
     places: tuple[str, ...]
     says: str
+    next: NextStep = NOTHING

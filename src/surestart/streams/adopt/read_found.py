@@ -21,7 +21,7 @@ from surestart.facts.checkpoint.positions import (
     KafkaPosition,
     KinesisPosition,
 )
-from surestart.facts.checkpoint.snapshot import Checkpoint, Source, read_checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource, read_checkpoint
 from surestart.facts.delta import Commit, DeltaLog, read_delta_log, read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.evidence.file_sink import read_file_sink
@@ -71,7 +71,7 @@ def _found_checkpoint(checkpoint: Checkpoint, storage: Storage) -> FoundCheckpoi
     )
 
 
-def _found_source(source: Source, storage: Storage) -> FoundSource:
+def _found_source(source: CheckpointSource, storage: Storage) -> FoundSource:
     position = source.end or source.start
     shown = position.describe() if position is not None else ""
     kind, subject = source.kind, ""
@@ -92,7 +92,7 @@ def _found_source(source: Source, storage: Storage) -> FoundSource:
     return FoundSource(source.id, kind, subject, shown)
 
 
-def _folder_of_all(source: Source, storage: Storage) -> str:
+def _folder_of_all(source: CheckpointSource, storage: Storage) -> str:
     """The folder in which every file of the list lies; "" where the list is not whole."""
     log = source.folder.file_log if source.folder else None
     if log is None or log.missing or not log.last_path:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.find_checkpoints import find_checkpoints
-from surestart.facts.storage.below import Below
+from surestart.facts.storage.below import FolderStorage
 from surestart.facts.storage.open_storage import open_unbounded
-from surestart.facts.storage.storage import Entry, Storage
+from surestart.facts.storage.storage import FolderEntry, Storage
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.typed import NOTHING, NextStep
 
 _RETIRED = "_retired"
 
@@ -23,20 +24,23 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadFolder:
     """A folder that was not looked into, and why."""
 
     location: str
     why: str
+    next: NextStep = NOTHING
 
 
 @dataclass
 class Places:
-    """Each folder as a storage of its own. tables: with their kinds."""
+    """Each folder as a storage of its own.
+
+    tables: with their kinds."""
 
     checkpoints: list[Storage] = field(default_factory=list)
     tables: list[tuple[str, Storage]] = field(default_factory=list)
-    unread: list[Unread] = field(default_factory=list)
+    unread: list[UnreadFolder] = field(default_factory=list)
 
 
 def walk_roots(roots: Iterable[str], say: Say = lambda line: None) -> Places:
@@ -46,22 +50,22 @@ def walk_roots(roots: Iterable[str], say: Say = lambda line: None) -> Places:
         try:
             _walk(root, found, seen, say)
         except OSError as error:
-            found.unread.append(Unread(root, f"{type(error).__name__}: {error.strerror or error}"))
+            found.unread.append(UnreadFolder(root, f"{type(error).__name__}: {error.strerror or error}"))
         except SurestartError as error:
-            found.unread.append(Unread(root, error.what))
+            found.unread.append(UnreadFolder(root, error.what, error.next))
     return found
 
 
 def _walk(root: str, found: Places, seen: set[tuple[str, str]], say: Say) -> None:
     storage = _Told(open_unbounded(root), "", _Telling(say, root, found))
     for place in find_checkpoints(storage, tables=True):
-        here = Below(storage.storage, place.path)
+        here = FolderStorage(storage.storage, place.path)
         known = (checkpoint_place(here.location), place.table)
         if _RETIRED in place.path.split("/") or known in seen:
             continue
         seen.add(known)
         if place.problem:
-            found.unread.append(Unread(here.location, place.problem))
+            found.unread.append(UnreadFolder(here.location, place.problem))
         elif place.table:
             found.tables.append((place.table, here))
         else:
@@ -88,11 +92,11 @@ class _Telling:
 
 
 @dataclass(frozen=True)
-class _Told(Below):
+class _Told(FolderStorage):
     """A storage that is counted while it is walked."""
 
     telling: _Telling
 
-    def list_folder(self, path: str) -> Iterator[Entry]:
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         self.telling.count()
         return super().list_folder(path)

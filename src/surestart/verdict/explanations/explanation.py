@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-# What a command looks like: {stage} is filled in where the text names one.
+from surestart.typed import NextCommand
 from surestart.words.codes.code import BACKFILL, DOCTOR, HISTORY, REPLAY, RESET, RESUME, RUN
 
 __all__ = ["BACKFILL", "DOCTOR", "HISTORY", "REPLAY", "RESET", "RESUME", "RUN"]
@@ -33,7 +33,7 @@ class Explanation:
     happened: str
     data: str
     remedy: str
-    command: str
+    command: NextCommand
     do_not: str = KEEP
     patterns: tuple[str, ...] = ()
     wrapper: bool = False

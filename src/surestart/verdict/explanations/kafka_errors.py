@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from surestart.typed import surestart
 from surestart.verdict.explanations.explanation import BACKFILL, DOCTOR, RESET, RUN, Explanation, Risk
+from surestart.words.codes.code import STAGE
 
 _LOSS = "KAFKA_DATA_LOSS"
 _NEVER = "set failOnDataLoss to false before the doctor has said how many records are concerned."
@@ -130,7 +132,7 @@ EXPLANATIONS = (
         "AvailableNow compares the two. Spark before 4.0.2 and 4.1.0 fails at every start (SPARK-53560).",
         "The batch in flight was not written by this start.",
         "none: run once with a processing-time trigger, or a newer Spark",
-        "surestart run {stage} --trigger '10 seconds'",
+        surestart("run", STAGE, "--trigger", "10 seconds"),
         "remove the batch from offsets/.",
     ),
     Explanation(

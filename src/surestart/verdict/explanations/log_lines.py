@@ -1,4 +1,4 @@
-"""Lines of a driver log that are no errors and decide all the same."""
+"""Lines of a driver log that are no errors, and still decide what happens at a restart."""
 
 from __future__ import annotations
 

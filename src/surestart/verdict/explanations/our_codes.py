@@ -23,7 +23,7 @@ _RAISED = {
     "usage": "Nothing was started or changed.",
     **_FOUND,
 }
-# Names that only carry another one, or stand for every error of their kind.
+# Names that only carry another error, or stand for every error of their kind.
 _WRAPPERS = frozenset(("UsageError", "Refused", "CannotTell", "StoppedHalfway", "StageFailed", "Unexpected"))
 # What `explain` recognises as a name wherever it stands in a text; a single word would be found in any log.
 _SPEAKING = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surestart.typed import surestart
 from surestart.verdict.explanations.explanation import DOCTOR, HISTORY, Explanation, Risk
 
 EXPLANATIONS = (
@@ -43,7 +44,7 @@ EXPLANATIONS = (
         "The table that the stage would write has other columns than the stage's: another environment's, or another's.",
         "Nothing was written.",
         "none: correct the root or the schema",
-        "surestart status",
+        surestart("status"),
         "drop the table.",
         (r"\bForeignTable\b",),
     ),
@@ -63,7 +64,7 @@ EXPLANATIONS = (
         "The checkpoint path would change from run to run or is shared by two queries.",
         "Nothing was started.",
         "none: set one fixed checkpoint_root for the environment",
-        "surestart status",
+        surestart("status"),
         "put a date, a run id or a user name into it.",
         (r"\bCheckpointPathRefused\b",),
     ),

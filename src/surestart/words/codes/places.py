@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from surestart.typed import surestart
 from surestart.words.codes.code import DOCTOR, KAFKA, STATUS, Code, found, raised
 
-_START = "surestart kafka start"
-_ADOPT = "surestart adopt --schema"
-_ALL = "surestart inspect --help"
+_START = surestart("kafka", "start")
+_ADOPT = surestart("adopt", "--schema")
+_ALL = surestart("inspect", "--help")
 
 CODES: tuple[Code, ...] = (
     raised("NoPipelineKnown", "usage", "Neither an option nor surestart.toml says which pipeline is meant.", _ADOPT),
     raised("ProjectFileNotUnderstood", "usage", "surestart.toml says something that is not understood.", _ADOPT),
     raised("PipelineOrStreams", "usage", "A pipeline or declared streams: which is meant is open.", STATUS),
     raised("ProjectFileClosed", "refused", "surestart.toml is written so that no stream can follow.", _ADOPT),
-    raised("ProjectFileMoved", "refused", "surestart.toml was changed while it was added to.", _ADOPT),
+    raised("ProjectFileMoved", "refused", "surestart.toml was changed while it was written.", _ADOPT),
     raised("ProjectFileNotWritten", "usage", "surestart.toml cannot be written there.", _ADOPT),
     raised("NoRootGiven", "usage", "No folder was named under which streams are looked for.", _ADOPT),
     raised("StreamNameRefused", "usage", "A stream is named by something that is no word of a command.", _ADOPT),

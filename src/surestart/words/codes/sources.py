@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from surestart.words.codes.code import KAFKA, REPLAY, RESET, RUN, STATUS, Code, found, raised
+from surestart.typed import surestart
+from surestart.words.codes.code import KAFKA, REPLAY, RESET, RUN, STATUS, VERIFY, Code, found, raised
 
 CODES: tuple[Code, ...] = (
     found("SOURCE_MISSING", "unsafe, info", "The table or folder that is read is not there.", STATUS),
@@ -50,7 +51,7 @@ CODES: tuple[Code, ...] = (
     raised("KafkaClientNotInstalled", "usage", "confluent-kafka is not installed."),
     raised("KafkaSilent", "cannot tell", "The topic did not give what it holds in time.", KAFKA),
     raised("KafkaNotDelivered", "cannot tell", "Kafka did not confirm records that were sent.", KAFKA),
-    raised("KafkaUnreachable", "cannot tell", "No broker answers at that address.", "surestart kafka start"),
+    raised("KafkaUnreachable", "cannot tell", "No broker answers at that address.", surestart("kafka", "start")),
     raised("OptionWithoutTwin", "usage", "A file source option works on Databricks only, or means something else."),
     raised("FileListUnreadable", "cannot tell", "The list of files that were read could not be read."),
     raised("AvroNotLoaded", "usage", "This Spark has no Avro connector, as 4.2 has none.", RUN),
@@ -61,5 +62,5 @@ CODES: tuple[Code, ...] = (
     raised("RegistryPlainHttp", "usage", "Credentials for the schema registry would go over plain http.", RUN),
     raised("RegistrySubject", "usage", "The schema registry does not have that subject, or no schema for it.", RUN),
     raised("RegistryUrl", "usage", "The address of the schema registry cannot be used.", RUN),
-    raised("CannotCount", "cannot tell", "The independent count cannot read a file of a table.", "surestart verify"),
+    raised("CannotCount", "cannot tell", "The independent count cannot read a file of a table.", VERIFY),
 )

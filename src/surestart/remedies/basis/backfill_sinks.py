@@ -1,0 +1,58 @@
+"""The sinks of a stage that a backfill can write to, one by one.
+
+Those that say how (`fill_once`), and PostgreSQL tables, whose rows are committed together with a row of their ledger.
+
+A stage with state gets no backfill: from the rows of a hole alone it would compute something else than it did in the
+stream.
+"""
+
+from __future__ import annotations
+
+from surestart.environment import Environment
+from surestart.errors import Refused
+from surestart.journal.next_command import named
+from surestart.remedies.basis.chain import POSITION, QUARANTINE, Link
+from surestart.remedies.basis.database_facts import read_column_names
+from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
+from surestart.typed import PLAN_FILE, surestart
+
+
+def sinks_of(sink: object) -> list[object]:
+    """Databases last: they get their rows from the stage's Delta table."""
+    return sorted(parts_of(sink), key=lambda part: isinstance(part, WritesDatabases))
+
+
+def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
+    """Raises Refused where which rows are missing, or what they would be, cannot be told."""
+    sinks = sinks_of(link.stage.sink)
+    splits = any(output.role == QUARANTINE for output in link.outputs)
+    known = all(isinstance(sink, Fillable | WritesDatabases) for sink in sinks)
+    if not known or link.own_sinks or (splits and len(sinks) > 1):
+        raise _refused(link, environment, f"writes to a {type(link.stage.sink).__name__}, which no backfill knows")
+    for database in link.databases:
+        if database.mode == "append":
+            missing = [column for column in POSITION if column not in read_column_names(database)]
+            if missing:
+                what = f"writes every row to {database.target}, which has no column {', '.join(missing)}"
+                raise _refused(link, environment, what)
+    if link.stage.state:
+        raise _refused(link, environment, f"keeps state ({', '.join(link.stage.state)}), which a hole has passed by")
+
+
+def _refused(link: Link, environment: Environment, what: str) -> Refused:
+    place = named(environment)
+    return Refused(
+        f"{link.query} {what}",
+        meaning="Which rows are missing, or what they would have been, cannot be told. Nothing was planned.",
+        next=surestart(
+            "plan",
+            "replay",
+            link.name,
+            "--from-batch",
+            "0",
+            place=place,
+            more=PLAN_FILE,
+            note="or --from-positions, for the partitions that lack rows",
+        ),
+        code="BackfillNotOffered",
+    )

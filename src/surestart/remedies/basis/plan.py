@@ -1,0 +1,215 @@
+"""A remedy as a value: printed, saved, reviewed, applied by its digest, refused when what it rests on has changed.
+
+    {"schema_version": 1, "digest": …, "remedy": "reset", "stage": "raw-ingest", "environment": {…}, "world": {…},
+     "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], "losses": {…}, "undo": …}
+
+The digest covers everything else, so that an edited plan is another plan, which nobody has made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from surestart.environment import Environment
+from surestart.errors import Refused, SurestartError, UsageError
+from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart, word, words_in
+
+SCHEMA_VERSION = 1
+# The method of a rewind that changes nothing of the stream.
+FORK = "fork"
+REMEDIES = ("resume", "rewind", "restart", "replay", "backfill", "reset", "move", "retire")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a plan.
+
+    kind: the module under `steps` that applies and undoes it.
+    what: one line for the reader."""
+
+    id: str
+    kind: str
+    what: str
+    stage: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the plan does to one table or database.
+
+    rows: None where only running it tells."""
+
+    target: str
+    action: str
+    rows: int | None = None
+    files: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """touched: the stages, in the order in which rows pass.
+    loss: rows that nobody can bring again.
+    accepted_loss: how many of them the author of the plan has named.
+    verdict: of a start as things are, where the plan is to start.
+    options: what `surestart plan` was given beside the stage and the place, to make the same plan again."""
+
+    remedy: str
+    stage: str
+    method: str
+    environment: Mapping[str, str]
+    created_at: int
+    touched: tuple[str, ...]
+    world: Mapping[str, Any]
+    steps: tuple[Step, ...]
+    effects: tuple[Effect, ...] = ()
+    statements: tuple[str, ...] = ()
+    loss: int = 0
+    accepted_loss: int = 0
+    undo: str = ""
+    verdict: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    pipeline: str = ""
+    options: Words = ()
+
+    @property
+    def digest(self) -> str:
+        return plan_digest(self._body())
+
+    @property
+    def target(self) -> str:
+        """What --confirm has to repeat."""
+        return f"{self.environment['name']}/{self.environment['pipeline']}-{self.stage}"
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names by which the gate knows the queries: pipeline and stage, or the name of a declared stream."""
+        pipeline = self.environment["pipeline"]
+        return tuple(str(self.world.get(stage, {}).get("query", f"{pipeline}-{stage}")) for stage in self.touched)
+
+    def as_json(self) -> str:
+        body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **self._body()}
+        return json.dumps(body, indent=2, ensure_ascii=True) + "\n"
+
+    def _body(self) -> dict[str, Any]:
+        """Of the plan's own values, not of copies: asdict copies whatever a plan holds, a third of what making one
+        costs the simulation."""
+        return {
+            **vars(self),
+            "steps": [vars(step) for step in self.steps],
+            "effects": [vars(effect) for effect in self.effects],
+            "options": " ".join(map(word, self.options)),
+        }
+
+
+def plan_digest(body: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in body.items() if key not in ("digest", "schema_version")}, **_CANON)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+_CANON: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "ensure_ascii": True}
+
+
+_FACTS = tuple(one.name for one in fields(Environment) if one.name != "typed")
+
+
+def environment_facts(environment: Environment) -> dict[str, str]:
+    """The environment's names and places. What was typed to name the pipeline is in the plan's own settings."""
+    # Nor which other streams the same file declares: one more is no other place.
+    return {name: str(getattr(environment, name)) for name in _FACTS}
+
+
+def environment_of(facts: Mapping[str, str]) -> Environment:
+    """Enough of it to name the place; where declared streams have their checkpoints is in their file."""
+    known: dict[str, Any] = {name: facts[name] for name in _FACTS if name in facts}
+    return Environment(**known)
+
+
+# A plan over thousands of tables is some MB; a device has no end.
+MOST_TEXT = 16 << 20
+
+
+def read_plan(path: str) -> Plan:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MOST_TEXT + 1)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise _unreadable(path, f"cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
+    if len(text) > MOST_TEXT:
+        raise _unreadable(path, f"has more than {MOST_TEXT >> 20} MB: it is no plan")
+    return parse_plan(text, path)
+
+
+def parse_plan(text: str, where: str) -> Plan:
+    """The plan that the text says; raises when it is not one, or not the one that its digest was made of."""
+    try:
+        body = json.loads(text)
+        version, digest = body["schema_version"], body["digest"]
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise _unreadable(where, "is not a plan") from problem
+    if version != SCHEMA_VERSION:
+        raise _unreadable(where, f"is a plan of format {version!r}; this version reads {SCHEMA_VERSION}")
+    if plan_digest(body) != digest:
+        raise Refused(
+            f"{where} was edited: its content has the digest {plan_digest(body)[:12]}, it says {str(digest)[:12]}",
+            meaning="What is applied has to be what was planned and reviewed. Nothing was changed.",
+            next=surestart("plan", "--help", note="make the plan that you want"),
+            do_not="write the new digest into the file.",
+            code="PlanEdited",
+        )
+    try:
+        plan = Plan(
+            **{
+                **{key: value for key, value in body.items() if key not in ("schema_version", "digest")},
+                "steps": tuple(Step(**step) for step in body["steps"]),
+                "effects": tuple(Effect(**effect) for effect in body["effects"]),
+                "touched": tuple(body["touched"]),
+                "statements": tuple(body["statements"]),
+                "options": words_in(body["options"]),
+            }
+        )
+    except (KeyError, TypeError) as problem:
+        raise _unreadable(where, f"is not a plan of this version: {problem}") from problem
+    return plan
+
+
+def check_environment(plan: Plan, environment: Environment) -> None:
+    """Raises unless the plan was made for this very environment: same names, same places."""
+    ours = environment_facts(environment)
+    theirs = dict(plan.environment)
+    if ours == theirs:
+        return
+    other = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+    raise Refused(
+        f"the plan is for {', '.join(f'{key}={theirs.get(key)!r}' for key in other)}; this call speaks of "
+        f"{', '.join(f'{key}={ours.get(key)!r}' for key in other)}",
+        meaning="Its paths and tables are another environment's. Nothing was changed.",
+        next=_apply_there(theirs),
+        code="PlanOfAnotherEnvironment",
+    )
+
+
+def _apply_there(facts: Mapping[str, str]) -> NextCommand:
+    """The call that applies it in that environment."""
+    from surestart.journal.next_command import named
+
+    try:
+        return surestart("apply", "plan.json", place=named(environment_of(facts)))
+    except (TypeError, SurestartError):
+        note = "with the settings that the plan was made with"
+        return surestart("apply", "plan.json", place=Place(facts.get("name", "local")), note=note)
+
+
+def _unreadable(where: str, what: str) -> UsageError:
+    return UsageError(
+        f"{where} {what}",
+        meaning="Nothing was changed.",
+        next=surestart("plan", "reset", "raw-ingest", *PLAN_FILE),
+        code="PlanUnreadable",
+    )

@@ -1,0 +1,84 @@
+"""Ranges of positions of a source, and the bounded read of their rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from surestart.environment import Environment
+from surestart.facts.kafka.evidence import KafkaEvidence
+from surestart.sources.files import FileSource
+from surestart.sources.kafka import KafkaSource
+from surestart.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Every query's text has them all; a hole in more files than this is no small part of the folder any more.
+_NAMES = 2_000
+_COLUMNS = "r_source STRING, r_partition INT, r_first BIGINT, r_last BIGINT"
+
+
+@dataclass(frozen=True)
+class Range:
+    source: str
+    partition: int
+    first: int
+    last: int
+
+
+def read_range_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
+    """The rows of the stage's source whose position lies in one of the ranges."""
+    if isinstance(stage.source, KafkaSource):
+        evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
+        rows = stage.source.read_batch(spark, environment, evidence)
+    elif isinstance(stage.source, FileSource):
+        rows = stage.source.read_batch(spark, environment, _file_names(ranges))
+    else:
+        rows = stage.source.read_batch(spark, environment)
+    return inside(spark, rows, ranges)
+
+
+def inside(spark: SparkSession, rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
+    """Those whose position lies in one of the ranges."""
+    from pyspark.sql import functions as F
+
+    values = [(one.source, one.partition, one.first, one.last) for one in ranges]
+    marks = F.broadcast(spark.createDataFrame(values, _COLUMNS))
+    same = (F.col("source") == F.col("r_source")) & (F.col("partition") == F.col("r_partition"))
+    between = F.col("offset").between(F.col("r_first"), F.col("r_last"))
+    return rows.join(marks, same & between, "left_semi")
+
+
+def joined(ranges: Iterable[Range]) -> list[Range]:
+    """The same positions, each in one range only, newest last; neighbours are one."""
+    found: list[Range] = []
+    for one in sorted(ranges, key=lambda one: (one.source, one.partition, one.first)):
+        last = found[-1] if found else None
+        if last and (last.source, last.partition) == (one.source, one.partition) and one.first <= last.last + 1:
+            found[-1] = replace(last, last=max(last.last, one.last))
+        else:
+            found.append(one)
+    return found
+
+
+def _file_names(ranges: Sequence[Range]) -> tuple[str, ...]:
+    """The names of the files that the ranges are in; none where Spark could not find the files by them."""
+    names = {one.source.rpartition("/")[2] for one in ranges}
+    # Spark compares with names that it has encoded as a part of a URL: a space would be %20, and the file left out.
+    plain = all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
+    return tuple(sorted(names)) if plain and len(names) <= _NAMES else ()
+
+
+def narrow_evidence(evidence: KafkaEvidence, topic: str, ranges: Sequence[Range]) -> KafkaEvidence:
+    """For each partition, only from the first offset that is wanted to the last: a hole of a minute needs no week of a
+    topic."""
+    narrowed = []
+    for one in evidence.partitions:
+        wanted = [part for part in ranges if (part.source, part.partition) == (topic, one.partition)]
+        first = max(one.earliest, min((part.first for part in wanted), default=one.latest))
+        last = min(one.latest, max((part.last + 1 for part in wanted), default=first))
+        narrowed.append(replace(one, earliest=min(first, last), latest=last))
+    return replace(evidence, partitions=tuple(narrowed))
