@@ -25,7 +25,7 @@ from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.planning.plan_reset import plan_reset
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.spark.session import local_session
 

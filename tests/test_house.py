@@ -120,7 +120,7 @@ REMOVES = {
     "surestart.remedies.basis.move_aside": "the origin of a copy that was verified byte for byte",
     "surestart.remedies.basis.signpost": "its own draft of a file",
     "surestart.remedies.steps.clone": "a clone in a fork that died before its first commit",
-    "surestart.spark.jar_cache": "a download",
+    "surestart.spark.jar_lock": "a download",
 }
 
 

@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from surestart.sources.delta import DeltaSource as DeltaSource
     from surestart.sources.files import FileSource as FileSource
     from surestart.sources.kafka import KafkaSource as KafkaSource
-    from surestart.spark.column_functions import is_valid_utf8 as is_valid_utf8
-    from surestart.spark.column_functions import try_timestamp as try_timestamp
+    from surestart.spark.every_line import is_valid_utf8 as is_valid_utf8
+    from surestart.spark.every_line import try_timestamp as try_timestamp
     from surestart.spark.session import local_session as local_session
     from surestart.stage import BatchContext as BatchContext
     from surestart.stage import Pipeline as Pipeline
@@ -192,8 +192,8 @@ _PLACES = {
     "refused_settings": ("surestart.facts.kafka.security", "refused_settings"),
     "read_detached": ("surestart.local.kafka_detached", "read_detached"),
     # Columns, on every line of Spark
-    "is_valid_utf8": ("surestart.spark.column_functions", "is_valid_utf8"),
-    "try_timestamp": ("surestart.spark.column_functions", "try_timestamp"),
+    "is_valid_utf8": ("surestart.spark.every_line", "is_valid_utf8"),
+    "try_timestamp": ("surestart.spark.every_line", "try_timestamp"),
 }
 
 __all__ = [

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
+from surestart.facts.checkpoint.offset_log import guess_writer_version
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.checkpoint.writer_version import guess_writer_version
 from tests.checkpoint.checkpoint_maker import (
     CONFS,
     QUERY_ID,

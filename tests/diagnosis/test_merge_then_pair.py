@@ -11,7 +11,7 @@ from surestart.facts.delta import Commit, CommitMark
 from surestart.facts.delta.commit import read_mark
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.remedies.basis.other_writers import own_merges
-from surestart.sinks.delta.identity import commit_note
+from surestart.sinks.delta.transaction import commit_note
 from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
 from surestart.words.finding import Acceptance, Severity
 from tests.diagnosis.stage_values import DAY, MERGE, NOW, QUERY, QUERY_ID, stage, table

@@ -26,8 +26,8 @@ from surestart.facts.evidence.source_evidence import (
     read_listed_paths,
 )
 from surestart.facts.storage.open_storage import open_storage
+from surestart.verdict.ask_kafka import find_kafka_expiry
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.kafka_expiry import find_kafka_expiry
 from surestart.verdict.resampling import Sample, confirm_by_resampling
 from surestart.verdict.source_findings import find_file_source
 from surestart.words.finding import Finding, Severity

@@ -88,7 +88,7 @@ def test_a_first_start_is_safe_over_an_empty_topic_and_doubles_what_is_there() -
 
 
 def test_brokers_that_do_not_answer_leave_it_open() -> None:
-    from surestart.verdict.ask_topic import ask_topic
+    from surestart.verdict.ask_kafka import ask_topic
 
     held = ask_topic(read_sink_name("kafka://127.0.0.1:1/out"), REST, timeout_seconds=0.5)
     assert held.problem

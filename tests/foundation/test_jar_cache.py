@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surestart.spark.jar_cache import STAMP, fill_folder
+from surestart.spark.jar_lock import STAMP, fill_folder
 
 
 def content(folder: Path) -> dict[str, str]:

@@ -160,8 +160,7 @@ def test_a_foreign_table_is_refused_and_left_as_it_is(spark: Any, environment: E
 
 
 def test_transaction_settings_are_gone_after_a_merge_and_after_a_failed_one(spark: Any) -> None:
-    from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
-    from surestart.sinks.delta.transaction import transaction
+    from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, transaction
 
     seen = []
 

@@ -15,7 +15,7 @@ from surestart.errors import SurestartError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Transaction
 from surestart.facts.evidence.sink_evidence import SinkEvidence
-from surestart.history.deciding_runs import deciding_runs
+from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import ENDED, FINISHED, REMEDY, RunRecord
 from surestart.runs.find_owner import refuse_live_owner
 from surestart.runs.history_findings import find_history

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import surestart
-from surestart.sinks.delta.identity import TXN_APP_ID, TXN_VERSION, USER_METADATA
+from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA
 from tests.guarding.conftest import Scene, pairs, uncommit
 
 

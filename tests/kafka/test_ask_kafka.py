@@ -16,7 +16,7 @@ from surestart.facts.kafka.evidence import read_kafka_evidence
 from surestart.runs.runner import StageFailed
 from surestart.sources.kafka import KafkaSource
 from surestart.verdict.ask_kafka import ask_kafka
-from surestart.verdict.kafka_loss import with_lost_positions
+from surestart.verdict.kafka_findings import with_lost_positions
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint

@@ -19,7 +19,7 @@ from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from tests.kafka.kafka_client import payloads, raw_rows, raw_stage

@@ -12,7 +12,7 @@ import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.ledger import LedgerEntry, LedgerKey, find_entry
-from surestart.sinks.delta.whole_batch import BatchShort
+from surestart.sinks.batch_error import BatchShort
 from surestart.sinks.postgres.batch import BatchWritten, write_batch
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable, copy_batches
 from tests.postgres.database import EVENTS, QUERY_ID, TABLE, Database, Row, append, arrow, readings, upsert, write

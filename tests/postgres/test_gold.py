@@ -26,7 +26,7 @@ from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan, Step
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.stage import BatchContext
 from tests.foundation.rows import account, land

@@ -29,7 +29,7 @@ from surestart.remedies.count.certificate import certify
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from surestart.journal.former_ids import former_ids
+from surestart.journal.stage_start import former_ids
 from surestart.remedies.basis.plan import Step
 from tests.remedies.protocol_world import (
     INPUT,

@@ -16,8 +16,8 @@ from surestart.remedies.basis.plan import Plan
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_rewind import plan_rewind
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_choice import RewindTo
+from surestart.remedies.planning.wanted import Request
 from tests.foundation.rows import TABLES, account, land, run_all, table_rows
 
 SETTINGS = {"max_files_per_trigger": "2"}

@@ -41,8 +41,8 @@ from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset
 from surestart.remedies.planning.plan_rewind import plan_rewind
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_choice import RewindTo
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.stage import Stage
 from tests.remedies.shared_driver import PORT, SECRET

@@ -21,7 +21,7 @@ from surestart.journal.journal import OF_ANOTHER, WITHDRAWN, read_journals
 from surestart.journal.unfinished import CODE
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
-from surestart.remedies.basis import write_journal
+from surestart.remedies.basis import step_context
 from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate
@@ -129,7 +129,7 @@ def test_the_slower_of_two_processes_restores_nothing_after_the_other_has_ended(
             run_stage(spark, cataloged, link.stage)
         since.update(contents(spark, stood))
 
-    monkeypatch.setattr(write_journal, "fail_point", the_other_comes_first)
+    monkeypatch.setattr(step_context, "fail_point", the_other_comes_first)
     with pytest.raises(Refused) as refused:
         undo(spark, cataloged, plan)
 

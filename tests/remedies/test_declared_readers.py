@@ -8,7 +8,7 @@ import pytest
 
 from surestart.environment import Environment, environment_from_settings
 from surestart.remedies.basis.plan import Effect, Plan, environment_facts
-from surestart.remedies.planning.declared_readers import name_readers
+from surestart.remedies.planning.plan_remedy import name_readers
 from surestart.streams.project_file import parse_project_text
 
 BY_PATH = environment_from_settings("local", "sensor", {"root": "/data/root"}, environ={})

@@ -20,8 +20,8 @@ from surestart.remedies.basis.check_plan import check_names, check_touched
 from surestart.remedies.basis.plan import Plan, parse_plan
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_fork import plan_fork
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_choice import RewindTo
+from surestart.remedies.planning.wanted import Request
 from surestart.remedies.steps import clone, fork
 from surestart.report.html.plan import render_plan_html
 from surestart.report.text.plan import render_plan

@@ -19,7 +19,7 @@ from surestart.journal.journal import (
     read_journals,
     read_plan_text,
 )
-from surestart.journal.pass_over_note import PassOverNote, append_pass_over_note
+from surestart.journal.journal_row import PassOverNote, append_pass_over_note
 from surestart.remedies.basis.plan import Plan, environment_facts
 from surestart.remedies.jobs.state import JobState, StoppedJobs
 from surestart.report.html.plan import describe_state

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import surestart
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 
 SOURCE = Path(surestart.__file__).parent
 # What Spark expects of these it knows from the size of the landed files themselves.

@@ -16,7 +16,7 @@ from surestart.remedies.basis.plan import Plan, parse_plan
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.remedies.basis.signpost import Signpost, put_up
 from surestart.remedies.planning.plan_move import plan_move
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.report.html.plan import render_plan_html
 from surestart.report.text.plan import render_plan
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, pipeline_of_streams

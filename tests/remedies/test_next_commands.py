@@ -16,16 +16,14 @@ from surestart.cli.main import build_parser
 from surestart.cli.plan import check_options, wanted_of
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import SurestartError
-from surestart.history.describe_run import options_of
+from surestart.history.describe_run import named, options_of
 from surestart.journal.journal import BEGUN, Journal, JournalEntry
-from surestart.journal.next_command import named
 from surestart.journal.unfinished import unfinished_error
-from surestart.remedies.basis.plan import check_environment, environment_facts
-from surestart.remedies.basis.plan_again import plan_again
-from surestart.remedies.basis.write_journal import stopped
+from surestart.remedies.basis.plan import check_environment, environment_facts, plan_again
+from surestart.remedies.basis.step_context import stopped
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.planning.estimate import check_loss
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.find_owner import OWNER_PAUSED
 from surestart.typed import Place, surestart
 from surestart.words.next_commands import Commands

@@ -21,7 +21,7 @@ from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_retire import plan_retire
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.remedies.steps import retire
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import parse_project_text

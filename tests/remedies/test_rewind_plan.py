@@ -16,11 +16,11 @@ from surestart.facts.delta.commit import CommitMark
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan, Step
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.planning import kept_rows, rewind_back
 from surestart.remedies.planning import plan_rewind as planning
+from surestart.remedies.planning import rewind_back
 from surestart.remedies.planning.plan_rewind import plan_rewind
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_choice import RewindTo
+from surestart.remedies.planning.wanted import Request
 from tests.deltalog.handmade import add, create, info, txn, write_commit
 from tests.remedies.test_rewind_step import NOW, OLD, fill
 
@@ -186,7 +186,7 @@ def test_rows_that_nobody_would_take_away_are_refused(
     stood: Environment, monkeypatch: pytest.MonkeyPatch, ours: bool
 ) -> None:
     """merge-gold has no checkpoint any more, and its table has rows: its own, or of somebody who loaded them before."""
-    monkeypatch.setattr(kept_rows, "_rows_that_go", lambda *given: 3)
+    monkeypatch.setattr(rewind_back, "_rows_that_go", lambda *given: 3)
     gold = Path(stood.table("sensor_gold").path)
     write_commit(gold, 0, *create())
     note = CommitMark("sensor-merge-gold", OLD, 0, "merge-gold").as_json() if ours else ""

@@ -13,8 +13,8 @@ from surestart.errors import CannotTell, Refused
 from surestart.facts.delta.commit import Commit, CommitMark, FileChanges, build_commit
 from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
 from surestart.facts.evidence.sink_evidence import without_undone
-from surestart.journal.former_ids import former_ids
 from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
+from surestart.journal.stage_start import former_ids
 from surestart.journal.taken_back import read_taken_back
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.planning.rewind_table import refuse_other_writers, version_of_batch

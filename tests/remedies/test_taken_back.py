@@ -16,9 +16,8 @@ from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.facts.delta.remedy_note import note_of
 from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
-from surestart.journal.next_reading import next_reading
-from surestart.journal.pass_over_note import PassOverNote
-from surestart.journal.stage_start import StageStart, find_start
+from surestart.journal.journal_row import PassOverNote
+from surestart.journal.stage_start import StageStart, find_start, next_reading
 from surestart.journal.taken_back import InputStand as Stand
 from surestart.journal.taken_back import PassedOver, TakenBack, find_passed_over, find_unnoted, read_stand
 from tests.deltalog.handmade import add, create, info, remove, write_commit

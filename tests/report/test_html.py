@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import main
-from surestart.report.html.limits import BUDGET
+from surestart.report.html.markup import BUDGET, VERDICTS
 from surestart.report.html.page import render
 from surestart.report.html.sinks import compare_batches
-from surestart.report.html.words import VERDICTS
 from surestart.report.progress_history import read_progress
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.words.finding import Finding, Severity

@@ -9,7 +9,7 @@ import pytest
 
 from surestart.journal.journal import BEGUN, FINISHED, WITHDRAWN
 from surestart.remedies.basis.plan import Effect, Plan, Step
-from surestart.report.html.limits import BUDGET
+from surestart.report.html.markup import BUDGET
 from surestart.report.html.plan import render_plan_html
 from tests.report.checkpoints import HOSTILE
 from tests.report.pages import Element, read_page

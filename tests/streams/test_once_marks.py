@@ -13,7 +13,7 @@ from surestart.cli.stage_answers import ask_stages
 from surestart.declaration import StageDeclaration
 from surestart.facts.delta import Commit, CommitMark, Transaction
 from surestart.facts.evidence.sink_evidence import LEDGER, SinkEvidence
-from surestart.sinks.delta.identity import commit_note
+from surestart.sinks.delta.transaction import commit_note
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import declare_stream, parse_project_text
 from surestart.verdict.acceptance import diagnose_acceptance

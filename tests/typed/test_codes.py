@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import SurestartError
-from surestart.report.text.codes import codes_text
+from surestart.report.text.explanation import codes_text
 from surestart.verdict.explain import explain
 from surestart.words.codes import all_codes
 from surestart.words.codes.code import Code

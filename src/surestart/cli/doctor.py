@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         from surestart.report.html.page import write_page
         from surestart.report.html.stages import render_stages_html
-        from surestart.verdict.ask_ends import read_ends
+        from surestart.verdict.unread import read_ends
 
         runs = _former_runs(environment)
         page = render_stages_html(

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.codes:
-        from surestart.report.text.codes import codes_text
+        from surestart.report.text.explanation import codes_text
 
         sys.stdout.write(codes_text())
         return EXIT_FINE
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked_at_the_stage(answer: Answer, args: argparse.Namespace) -> Answer:
     """The answer with what the source of that stage says; the general answer where no such stage can be asked."""
-    from surestart.verdict.explain_stage import at_stage, is_about_a_source
+    from surestart.verdict.explain import at_stage, is_about_a_source
 
     if not is_about_a_source(answer):
         return answer

@@ -18,7 +18,7 @@ EVERY_SECONDS = 0.5
 def run(args: argparse.Namespace) -> int:
     from surestart.verdict.inspect_all import FleetQuestion, inspect_all
     from surestart.verdict.inspection import read_line
-    from surestart.verdict.next_start import DEFAULT_LINE
+    from surestart.verdict.restart import DEFAULT_LINE
 
     _refuse_what_is_of_one(args)
     line = read_line(args.spark).name

@@ -16,8 +16,8 @@ from surestart.errors import EXIT_FINE
 from surestart.journal.journal import Journal, read_journals
 from surestart.remedies.apply.prune import Prune, Retired, apply_prune, plan_prune, read_age
 from surestart.typed import Place, surestart
+from surestart.words.amounts import time_text
 from surestart.words.inert import inert
-from surestart.words.time_text import time_text
 
 DEFAULT_AGE = "30d"
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from surestart.errors import SurestartError
     from surestart.facts.checkpoint.snapshot import Checkpoint
     from surestart.facts.checkpoint.torn import NotInState
-    from surestart.facts.state.read_rows import StoreLook
-    from surestart.facts.state.shown import ShownRows
+    from surestart.facts.state.read_rows import ShownRows, StoreLook
     from surestart.facts.storage.storage import Storage
 
 ROWS, ROWS_OF_SEVERAL = 20, 5
@@ -113,8 +112,7 @@ def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -
 
 
 def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> list[ShownRows]:
-    from surestart.facts.state.read_rows import choose_operators, choose_stores, choose_version
-    from surestart.facts.state.shown import ShownRows
+    from surestart.facts.state.read_rows import ShownRows, choose_operators, choose_stores, choose_version
     from surestart.report.state_values import has_key
 
     operators = choose_operators(checkpoint, args.operator)

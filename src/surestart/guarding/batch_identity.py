@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from surestart.errors import Refused, UsageError
-from surestart.sinks.delta.identity import read_query_id
+from surestart.sinks.delta.transaction import read_query_id
 from surestart.spark.session import is_connect, running_query_id
 from surestart.typed import in_the_code, surestart
 

@@ -6,7 +6,8 @@
 
 Runs and claims are where the file says that declares it. Without such a file they are beside the checkpoint, in
 `.surestart`: whoever starts the stream from another folder meets the same claim.
-"""
+
+What comes next for a stream that its owner's code starts: no command starts it, and its file may be anywhere."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from surestart.declaration import SinkDeclaration
 from surestart.errors import UsageError
-from surestart.guarding.commands import OfTheFile, of_the_code
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, with_stream
 from surestart.streams.project_file import FILE, ProjectFile, find_project_file, read_project_file
 from surestart.streams.stream import Stream
-from surestart.typed import in_the_code
-from surestart.words.next_commands import Commands
+from surestart.typed import NextStep, in_the_code
+from surestart.words.next_commands import Commands, ForeignCommands, OwnersCommands
 
 VARIABLE = "SURESTART_STREAMS"
 
@@ -98,3 +99,31 @@ def _of_name(name: str, projects: Sequence[ProjectFile]) -> Stream:
         next=in_the_code(f"name the file, file='/path/of/{FILE}', or give a surestart.Stream in place of the name"),
         code="StreamNotDeclared",
     )
+
+
+@dataclass(frozen=True)
+class OfTheFile(OwnersCommands):
+    """A stream of surestart.toml, of which doctor and history know; a remedy that starts it again is its owner's."""
+
+    def run(self, note: str = "") -> NextStep:
+        return super().run(note or "it may be started by its own code")
+
+    def accept(self, *codes: str) -> NextStep:
+        return _accept(self.stage, codes)
+
+
+@dataclass(frozen=True)
+class OfTheCode(ForeignCommands):
+    """A stream that is declared in the code alone: its checkpoint and its tables are named."""
+
+    def accept(self, *codes: str) -> NextStep:
+        return _accept(self.stage, codes)
+
+
+def of_the_code(name: str, checkpoint: str, sinks: tuple[SinkDeclaration, ...]) -> OfTheCode:
+    named = ForeignCommands.of(checkpoint, tuple(f"{sink.kind}:{sink.target}" for sink in sinks))
+    return OfTheCode(name, options=named.options, location=checkpoint)
+
+
+def _accept(name: str, codes: tuple[str, ...]) -> NextStep:
+    return in_the_code(f"surestart.start(writer, {name!r}, accept={list(codes)!r}), once somebody has looked")

@@ -10,7 +10,8 @@
 
 Delta compares the pair for each table and drops a second write without a word. So here a second write to one table is
 an error, and so is a MERGE or another statement beside any write: each is a step of its own, with a pair of its own.
-"""
+
+The pair as settings of the batch's own session, for classic Spark: every Delta command takes it from there."""
 
 from __future__ import annotations
 
@@ -24,15 +25,14 @@ from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.batch_commits import read_steps
 from surestart.guarding.batch_identity import identity_of_batch
-from surestart.guarding.once_on_session import explaining_second_write, session_carries
 from surestart.guarding.once_writers import carry, may_be_one
-from surestart.sinks.delta.identity import TXN_VERSION, commit_note
-from surestart.sinks.delta.transaction import append_pair
-from surestart.spark.session import is_connect
+from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, append_pair, commit_note
+from surestart.spark.session import applied, is_connect
 from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+
 
 _log = logging.getLogger("surestart.guarding")
 ByBatch = Callable[["DataFrame", int], object]
@@ -167,3 +167,40 @@ def second_write(step: str) -> UsageError:
         do_not="change the name of a step while a batch is in flight.",
         code="OnceWrittenTwice",
     )
+
+
+# Delta takes the version away with the write that uses it. A second write then fails; without this it is dropped.
+AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+_HALF_A_PAIR = "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS"
+
+
+@contextmanager
+def session_carries(spark: SparkSession, app_id: str, version: int, note: str) -> Iterator[None]:
+    """Inside the block the session's next Delta command carries this pair, and any after it fails. After the block the
+    session has what an outer block had not used, or nothing of it."""
+    outer_id, outer_version = spark.conf.get(TXN_APP_ID, None), spark.conf.get(TXN_VERSION, None)
+    inside = spark.conf.get(AUTO_RESET, None) == "true" and outer_id is not None
+    with applied(spark, {AUTO_RESET: "true", USER_METADATA: note}):
+        try:
+            spark.conf.set(TXN_APP_ID, app_id)
+            spark.conf.set(TXN_VERSION, str(version))
+            yield
+        finally:
+            spark.conf.unset(TXN_APP_ID)
+            spark.conf.unset(TXN_VERSION)
+            if inside and outer_id is not None:
+                # An outer pair that was used stays without its version: a further write would go without any.
+                spark.conf.set(TXN_APP_ID, outer_id)
+                if outer_version is not None:
+                    spark.conf.set(TXN_VERSION, outer_version)
+
+
+@contextmanager
+def explaining_second_write(second_write: Callable[[], Exception]) -> Iterator[None]:
+    """Inside the block Delta's error about options that nobody has set becomes one about the second write."""
+    try:
+        yield
+    except Exception as problem:
+        if _HALF_A_PAIR in str(problem):
+            raise second_write() from problem
+        raise

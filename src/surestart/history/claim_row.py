@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.history.deciding_runs import deciding_runs
+from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import RunRecord, read_record
 from surestart.spark.delta_table import create_in_catalog, read_columns, read_table
 from surestart.spark.session import applied

@@ -1,4 +1,6 @@
-"""Who runs what where, as the history will say it: the record of a run before anything has been started."""
+"""Who runs what where, as the history will say it: the record of a run before anything has been started.
+
+The command that an error or a plan names: complete, so that it speaks of the same place when it is typed."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from surestart.history.process_facts import read_process_facts
 from surestart.history.run_record import RunRecord
 from surestart.spark.session import spark_version
 from surestart.stage import Stage
-from surestart.typed import Place, Words
+from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,3 +78,7 @@ def named(environment: Environment) -> Place:
 
 def now_ms() -> int:
     return int(time.time() * 1000)
+
+
+def plan_command(environment: Environment, remedy: str, stage: str, *options: object, note: str = "") -> NextCommand:
+    return surestart("plan", remedy, stage, *options, place=named(environment), more=PLAN_FILE, note=note)

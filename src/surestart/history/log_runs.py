@@ -6,7 +6,16 @@
 The summary is derived, and only ever saves reading: where it is missing, torn, or commit N is not the one that it was
 made of, the whole log is read. Whoever claims a query (a start, a remedy) makes it anew when the log has grown by FOLD
 commits; readers never write it.
-"""
+
+Of all runs of a query those that a later start is judged by: few, however many there were.
+
+    every remedy, and of the runs before it, after it, and between any two
+        the newest, and the newest that had started, that has committed a batch, that names its sources
+    of each folder, and of each query id, the newest run
+    the newest claim
+
+An undo takes back a remedy and the runs since: therefore something is kept from before each. Values in, values out; a
+property test holds what the gate finds in these against what it finds in all of them."""
 
 from __future__ import annotations
 
@@ -14,6 +23,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +34,7 @@ from surestart.facts.delta.rows import read_table_rows
 from surestart.facts.storage.open_storage import open_storage, open_unbounded
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
-from surestart.history.deciding_runs import deciding_runs
-from surestart.history.run_record import RunRecord, read_note, read_record
+from surestart.history.run_record import REMEDY, RunRecord, merge_events, read_note, read_record
 
 FOLD = 100
 SUMMARY = "_surestart_runs.json"
@@ -149,3 +158,40 @@ def _newest_checkpoint(table: Path) -> int:
         return int(json.loads((table / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return -1
+
+
+# Behind so many later remedies nobody undoes one; so many folders and query ids are remembered.
+REMEMBERED = 50
+
+
+def deciding_runs(runs: Iterable[RunRecord]) -> tuple[RunRecord, ...]:
+    """One record per run that decides, of every query, in the order in which they started."""
+    merged = merge_events(runs)
+    queries: dict[tuple[str, str], list[RunRecord]] = {}
+    for run in merged:
+        queries.setdefault((run.environment, run.query), []).append(run)
+    kept = {run.run_id for own in queries.values() for run in _decide(own)}
+    return tuple(run for run in merged if run.run_id in kept)
+
+
+def _decide(own: Sequence[RunRecord]) -> Iterator[RunRecord]:
+    remedies = [index for index, run in enumerate(own) if run.event == REMEDY][-REMEMBERED:]
+    yield from (own[index] for index in remedies)
+    for first, last in zip([0, *remedies], [*remedies, len(own)], strict=True):
+        segment = [run for run in own[first:last] if run.event != REMEDY]
+        started = [run for run in segment if run.query_id]
+        yield from (*segment[-1:], *started[-1:])
+        for some in (started, segment):
+            yield from [run for run in some if run.last_batch is not None][-1:]
+        # Each source by its newest run: not every run could ask for the id.
+        yield from {name: run for run in segment for name in run.sources}.values()
+    yield from _newest_of_each(own, lambda run: run.place)
+    yield from _newest_of_each(own, lambda run: run.query_id)
+    yield from sorted(own, key=lambda run: run.epoch or 0)[-1:]
+
+
+def _newest_of_each(own: Sequence[RunRecord], key: Callable[[RunRecord], str]) -> list[RunRecord]:
+    found: dict[str, RunRecord] = {}
+    for run in reversed(own):
+        found.setdefault(key(run), run)
+    return list(found.values())[:REMEMBERED]

@@ -22,8 +22,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import named
-from surestart.journal.journal_row import write_journal_row
-from surestart.journal.pass_over_note import PassOverNote, read_pass_over_note
+from surestart.journal.journal_row import PassOverNote, read_pass_over_note, write_journal_row
 from surestart.journal.states import BEGUN as BEGUN
 from surestart.journal.states import DONE as DONE
 from surestart.journal.states import FILLING as FILLING

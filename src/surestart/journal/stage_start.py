@@ -10,27 +10,41 @@ The newest remedy that stands decides, in the order of the journal; one that was
 Spark heeds a start position on a new checkpoint only, and a file source knows none: the positions left out are what
 makes a start exact, whatever the source gives again. What undos have taken back from the input table is passed over
 whatever the start (taken_back).
-"""
+
+Under which query ids a stage has written: each rewind gives its checkpoint another one, and its table keeps all.
+
+How a stage reads its input table at its next start: what the runner does, said beforehand to the doctor and the
+gate, without Spark."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.facts.checkpoint.stage_progress import StageProgress, read_stage_progress
+from surestart.facts.delta.unread_commits import PassedCommits, TableReading
 from surestart.journal.journal import DONE, TABLE, UNDOING, WITHDRAWN, Journal, read_journals
-from surestart.journal.pass_over_note import append_pass_over_note
-from surestart.journal.taken_back import InputStand, PassedOver, find_passed_over, find_unnoted, read_stand
+from surestart.journal.journal_row import append_pass_over_note
+from surestart.journal.taken_back import (
+    InputStand,
+    PassedOver,
+    find_passed_over,
+    find_unnoted,
+    has_read,
+    read_stand,
+    read_taken_back,
+)
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 KEPT = "surestart_kept"
 KEPT_COLUMNS = "digest STRING, stage STRING, source STRING, partition INT, below BIGINT"
@@ -151,3 +165,36 @@ def without_kept(rows: DataFrame, kept: DataFrame) -> DataFrame:
     marks = F.broadcast(kept.withColumnsRenamed({"source": "k_source", "partition": "k_partition"}))
     same = (F.col("source") == F.col("k_source")) & (F.col("partition") == F.col("k_partition"))
     return rows.join(marks, same & (F.col("offset") < F.col("below")), "left_anti")
+
+
+def former_ids(journals: Iterable[Journal], stage: str, query_id: str) -> tuple[str, ...]:
+    """The present id first, then the one that the checkpoint had before it was rewound, and so on."""
+    former = {
+        str(entry.facts["query_id"]): str(entry.facts["former"])
+        for journal in journals
+        for entry in journal.entries
+        if entry.state == DONE and entry.step == f"rewind:{stage}" and entry.facts.get("query_id")
+    }
+    found = [query_id]
+    while (one := former.get(found[-1])) and one not in found:
+        found.append(one)
+    return tuple(found)
+
+
+def next_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> TableReading | None:
+    """None when it reads no table. As `surestart.journal.stage_start` tells Spark."""
+    source = stage.source
+    if not isinstance(source, DeltaSource):
+        return None
+    start, options = find_start(journals, stage.name), dict(source.options)
+    if start is not None and start.version is not None:
+        options["startingVersion"] = str(start.version)
+    known = read_taken_back(journals, environment.table(source.table).name)
+    stand = read_begin_stand(environment.checkpoint(stage.name), start) if known else None
+    passed = [
+        PassedCommits(
+            one.before, one.version, one.digest, one.step, has_read=stand is not None and has_read(stand, one)
+        )
+        for one in known
+    ]
+    return TableReading(tuple(options.items()), tuple(passed))

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_cache import STAMP, fill_folder
-from surestart.spark.jar_lock import check_jars, read_lock, write_lock
+from surestart.spark.jar_lock import STAMP, check_jars, fill_folder, read_lock, write_lock
 from surestart.spark.java import Java, find_java
 from surestart.typed import surestart
 from surestart.words.extras import install_extra

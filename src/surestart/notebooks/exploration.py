@@ -19,8 +19,8 @@ from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.typed import in_the_notebook, surestart
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
+from surestart.words.amounts import time_text
 from surestart.words.inert import inert
-from surestart.words.time_text import time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +109,7 @@ def _explore_path(path: str, sink: str, spark: SparkSession | None) -> Explorati
 def _explore_stages(pipeline: Pipeline, settings: Mapping[str, str], spark: SparkSession | None) -> Exploration:
     from surestart.cli.stage_answers import ask_stages
     from surestart.report.html.stages import render_stages_html
-    from surestart.verdict.ask_ends import read_ends
+    from surestart.verdict.unread import read_ends
 
     environment = environment_from_settings(settings["environment"], pipeline.name, settings)
     stages = _choose(pipeline, settings)

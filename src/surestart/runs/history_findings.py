@@ -17,9 +17,9 @@ from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.history.run_record import REMEDY, RunRecord
+from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-from surestart.words.time_text import time_text
 
 
 def find_history(

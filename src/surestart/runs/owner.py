@@ -19,7 +19,7 @@ from enum import StrEnum
 
 from surestart.history.process_facts import is_paused, read_process_start
 from surestart.history.run_record import RunRecord
-from surestart.words.time_text import span_text, time_text
+from surestart.words.amounts import span_text, time_text
 
 # An owner touches its claim every 30 seconds. One that has missed thirty beats has gone, or its machine stands still.
 GRACE = 15 * 60_000

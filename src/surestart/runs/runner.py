@@ -4,12 +4,19 @@
 
 `run_stage` runs one; `run_stages` several side by side, for triggers that never end. Used by the command line, the
 notebooks and the jobs alike.
-"""
+
+Ctrl-C while a query runs: remembered, and acted on between two questions to Spark.
+
+An interrupt in the middle of a call into the JVM breaks the connection to it, and the query could not be stopped any
+more. A second Ctrl-C is not waited for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, check_distinct_checkpoints
@@ -17,7 +24,6 @@ from surestart.errors import SurestartError
 from surestart.history.describe_run import named
 from surestart.journal.stage_start import after_remedy
 from surestart.runs.guarded_run import GuardedRun, StoppedWith, write_warning
-from surestart.runs.interrupt import deferred_interrupt
 from surestart.runs.running_query import (
     AVAILABLE_NOW,
     BatchProgress,
@@ -38,6 +44,7 @@ from surestart.typed import surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 __all__ = [
     "AVAILABLE_NOW",
@@ -268,3 +275,33 @@ def _with_the_others(reason: SurestartError, failed: Stage, stopped: Sequence[st
         do_not=reason.do_not,
         code=reason.code,
     )
+
+
+class Interrupt:
+    def __init__(self) -> None:
+        self.requested = False
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if Ctrl-C was pressed since the block began."""
+        if self.requested:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Interrupt]:
+    """Inside the block the first Ctrl-C only notes itself. Python delivers signals to the main thread; elsewhere this
+    changes nothing."""
+    interrupt = Interrupt()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupt
+        return
+    former = signal.signal(signal.SIGINT, interrupt._note)
+    try:
+        yield interrupt
+    finally:
+        signal.signal(signal.SIGINT, former)

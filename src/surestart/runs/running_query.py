@@ -208,7 +208,7 @@ class RunningQuery:
         )
 
     def _explain(self, failure: Exception) -> SurestartError:
-        from surestart.verdict.kafka_loss import with_lost_positions
+        from surestart.verdict.kafka_findings import with_lost_positions
 
         error, environment = failed(self.context, failure), self.context.environment
         commands = Commands(self.context.stage, environment.name, options_of(environment))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.failpoints import fail_point
-from surestart.sinks.delta.whole_batch import refuse_empty_looks
+from surestart.sinks.batch_error import refuse_empty_looks
 from surestart.spark.session import keeps_batch_rows
 from surestart.stage import BatchContext, Sink
 

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_cache import STAMP, fill_folder
-from surestart.spark.jar_lock import check_jars, read_lock, write_lock
+from surestart.spark.jar_lock import STAMP, check_jars, fill_folder, read_lock, write_lock
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
 from surestart.typed import typed

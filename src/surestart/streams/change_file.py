@@ -5,23 +5,25 @@
 
 Each string of the file that spells the old place is tried: the one is meant with which the file says the same as before
 but for this value. So it does not matter how the file is written.
-"""
+
+Writes the file of streams whole, or not at all, and never over what somebody else has written meanwhile.
+
+A text as TOML spells it."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surestart.errors import Refused
+from surestart.errors import Refused, UsageError
 from surestart.streams.project_file import parse_project_text
-from surestart.streams.toml_text import NotCarriedByToml, toml_text
-from surestart.streams.write_file import unwritable, write_over
-from surestart.typed import in_the_code
+from surestart.typed import in_the_code, typed
 
 _STRING = re.compile(r"""'[^'\n]*'|"(?:[^"\\\n]|\\.)*\"""")
 
@@ -129,3 +131,58 @@ def _unchangeable(file: Path, stream: str, why: str) -> Refused:
         next=in_the_code(f"write the stream in {file} as a table of its own: [stream.{stream}]"),
         code="ProjectFileClosed",
     )
+
+
+def write_over(path: Path, before: bytes, after: bytes) -> None:
+    """The file holds `after`, where it held `before`. Raises with nothing written. What a link points to is written,
+    and the link stays."""
+    target = Path(os.path.realpath(path))
+    try:
+        draft = target.with_name(f".{target.name}.{os.getpid()}.new")
+        with draft.open("wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, draft)
+        if (target.read_bytes() if target.exists() else b"") != before:
+            raise Refused(
+                f"{path} was changed by somebody while it was written",
+                meaning="What they wrote would be gone. Nothing was changed.",
+                next=in_the_code(f"the same command again; {draft} holds what would have been written"),
+                code="ProjectFileMoved",
+            )
+        draft.replace(target)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}",
+        meaning="Nothing is lost: the same command does it again. Nothing was written.",
+        next=typed("ls", "-ld", path.absolute().parent),
+        code="ProjectFileNotWritten",
+    )
+
+
+class NotCarriedByToml(ValueError):
+    """A text of bytes that are no UTF-8: no TOML file can hold it."""
+
+
+def toml_text(value: str) -> str:
+    """A TOML string. Raises NotCarriedByToml."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise NotCarriedByToml(value) from error
+    return f'"{"".join(map(_escaped, value))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character == " " or character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

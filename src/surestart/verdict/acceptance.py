@@ -37,10 +37,9 @@ from surestart.verdict.acceptance_case import (
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_unknown_identity, knows_former_self, other_writer_since
 from surestart.verdict.acceptance_topic import judge_topic
-from surestart.verdict.acceptance_unrecorded import judge_unrecorded
-from surestart.verdict.acceptance_unsigned import judge_constant, judge_unsigned, way_of_writing
-from surestart.verdict.clock import find_clock_behind
+from surestart.verdict.acceptance_unsigned import judge_constant, judge_unrecorded, judge_unsigned, way_of_writing
 from surestart.verdict.lost_output import find_lost_output
+from surestart.verdict.source_findings import find_clock_behind
 from surestart.verdict.writer_findings import MERGE_UNCLEAR
 from surestart.words.finding import Acceptance, Finding, Severity
 from surestart.words.next_commands import Commands

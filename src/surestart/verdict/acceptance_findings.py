@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.typed import NOTHING, NextStep, delta_name, spark_sql
+from surestart.words.amounts import span_text, time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert
 from surestart.words.next_commands import Commands
-from surestart.words.time_text import span_text, time_text
 
 if TYPE_CHECKING:
     from surestart.facts.evidence.sink_evidence import FileBatches

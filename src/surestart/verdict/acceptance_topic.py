@@ -15,8 +15,8 @@ from __future__ import annotations
 from surestart.facts.evidence.sink_evidence import TopicRecords
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
+from surestart.words.amounts import time_text
 from surestart.words.finding import Acceptance, Finding, Severity
-from surestart.words.time_text import time_text
 
 
 def judge_topic(case: SinkCase, records: TopicRecords) -> SinkAcceptance:

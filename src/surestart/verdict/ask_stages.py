@@ -172,6 +172,6 @@ def _find_reading(environment: Environment, stage: Stage, journals: Sequence[Jou
     """How the runner will read the stage's input table, remedies and undos included."""
     if not journals:
         return None
-    from surestart.journal.next_reading import next_reading
+    from surestart.journal.stage_start import next_reading
 
     return next_reading(environment, stage, journals)

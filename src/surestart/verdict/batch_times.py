@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from surestart.facts.delta import Commit
+from surestart.facts.delta.commit import WRITING
 from surestart.facts.delta.remedy_note import read_remedy_note
-from surestart.facts.delta.writing import WRITING
 from surestart.verdict.acceptance_case import NextBatch
 
 _WRITING_ENDS = ("AS SELECT",)

@@ -12,11 +12,10 @@ from surestart.facts.delta.schema_change import TAKES_COLUMNS, changed_columns
 from surestart.facts.delta.unread_commits import TableReading, sort_commits
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, NextRead, first_version
 from surestart.typed import NextStep, surestart
-from surestart.verdict.clock import find_clock_behind
-from surestart.verdict.source_findings import source_unread
+from surestart.verdict.source_findings import find_clock_behind, source_unread
+from surestart.words.amounts import span_text, time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-from surestart.words.time_text import span_text, time_text
 
 _DAY = 86_400_000
 

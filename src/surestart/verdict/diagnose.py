@@ -31,13 +31,12 @@ from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, NAMES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
-from surestart.verdict.ask_topic import ask_topics
+from surestart.verdict.ask_kafka import ask_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, steps_of
-from surestart.verdict.next_start import start_on
-from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all
+from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all, start_on
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.verdict.sink_audit import audit_sinks
 from surestart.verdict.source_findings import ASKED_BY_SPARK, find_file_source, left_to_spark, not_declared

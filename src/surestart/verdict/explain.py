@@ -2,20 +2,23 @@
 
 Names of error conditions in the text decide first, the most specific one before those that only carry it; then the
 words of messages that have no name. What is not known says so and shows the nearest names.
-"""
+
+An error of a Delta source, held against the stage that met it: the commit it is about, and what comes next."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from surestart.typed import NextCommand, NextStep, Place, Words, surestart
-from surestart.verdict.explanations import all_explanations
+from surestart.verdict.diagnose import Diagnosis
+from surestart.verdict.explanations import all_explanations, delta_source_errors
 from surestart.verdict.explanations.explanation import DOCTOR, HISTORY, Explanation
 from surestart.words.codes.code import STAGE, of_stage
+from surestart.words.finding import Finding, Severity
 
 # A driver log may have gigabytes; the cause stands at its end.
 MAX_TEXT = 8 << 20
@@ -166,3 +169,31 @@ def _nearest(text: str, entries: tuple[Explanation, ...]) -> tuple[str, ...]:
     overlap = {entry.name: len(words & set(re.findall(r"[a-z]{4,}", entry.happened.lower()))) for entry in entries}
     best = sorted((name for name in overlap if overlap[name] >= 3), key=lambda name: -overlap[name])
     return tuple(best[:3])
+
+
+_NAMES = frozenset(entry.name for entry in delta_source_errors.EXPLANATIONS)
+
+
+def is_about_a_source(answer: Answer) -> bool:
+    return any(match.explanation.name in _NAMES for match in answer.matches)
+
+
+def at_stage(answer: Answer, diagnosis: Diagnosis, run: NextStep) -> Answer:
+    """The same answer with what the stage's own source says now, and the command that follows from it. run: what starts
+    the stage, for a source that nothing stops any more."""
+    found = [
+        finding
+        for finding in diagnosis.findings
+        if finding.code.startswith("SOURCE_") and finding.severity in (Severity.UNSAFE, Severity.CANNOT_TELL)
+    ]
+    return replace(answer, matches=tuple(_at_stage(match, found, run) for match in answer.matches))
+
+
+def _at_stage(match: Match, found: list[Finding], run: NextStep) -> Match:
+    if match.explanation.name not in _NAMES:
+        return match
+    if not found:
+        return replace(match, stage_says="No unread commit of its source stops it now.", next=run)
+    first = found[0]
+    said = "; ".join(f"{finding.code}: {finding.evidence}" for finding in found[:3])
+    return replace(match, stage_says=f"{said}. {first.meaning}", next=first.next, do_not=first.do_not)

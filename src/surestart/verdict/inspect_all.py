@@ -21,7 +21,7 @@ from surestart.facts.storage.storage import Storage
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import FleetRow, row_not_looked_at, row_of
 from surestart.verdict.inspection import inspect_checkpoint
-from surestart.verdict.next_start import DEFAULT_LINE
+from surestart.verdict.restart import DEFAULT_LINE
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert
 

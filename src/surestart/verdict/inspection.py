@@ -139,7 +139,7 @@ def _ask_sinks(
     from surestart.facts.evidence.read_sinks import read_sinks
     from surestart.facts.evidence.session_evidence import read_named_sinks
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
-    from surestart.verdict.ask_topic import ask_topics
+    from surestart.verdict.ask_kafka import ask_topics
 
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None

@@ -11,11 +11,14 @@
     C < N-1    replays N only      C > N          replays N, then collides with commits/N: at every start
 
 Rule: MicroBatchExecution.populateStartOffsets; tests/diagnosis/test_calibration restarts each line of it for real.
-"""
+
+What a start does with a checkpoint, as a value, and the Spark lines for which it is known."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint import log_file, positions
@@ -27,8 +30,92 @@ from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition, UnknownPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.state_versions import find_missing_state
-from surestart.verdict.next_start import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome
-from surestart.words.batch_text import batches
+from surestart.spark import spark_lines
+from surestart.words.amounts import batches
+
+SPARK_LINES = spark_lines.NAMES
+DEFAULT_LINE = spark_lines.DEFAULT
+
+
+class Outcome(StrEnum):
+    FIRST = "first start"
+    STARTS = "starts"
+    REPLAYS = "replays"
+    FAILS = "fails"
+    LOOPS = "loops"
+    CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True)
+class NextStart:
+    """batch: the batch that runs first, None when none runs.
+    why: the evidence.
+    at: the file that decides, if any.
+    otherwise: what Spark's default file manager does on a local disk, where that is something else."""
+
+    spark: str
+    outcome: Outcome
+    batch: int | None
+    why: str
+    error: str = ""
+    at: str = ""
+    cause: str = ""
+    new_identity: bool = False
+    otherwise: NextStart | None = None
+
+    @property
+    def sentence(self) -> str:
+        other = f"; with Spark's default file manager: {self.otherwise.sentence}" if self.otherwise else ""
+        return self._first_sentence + other
+
+    @property
+    def shortly(self) -> str:
+        """For a column of a table."""
+        identity = ", new id" if self.new_identity and self.outcome is not Outcome.FIRST else ""
+        match self.outcome:
+            case Outcome.STARTS:
+                return f"starts batch {self.batch}{identity}"
+            case Outcome.REPLAYS:
+                return f"replays batch {self.batch}{identity}"
+            case Outcome.LOOPS:
+                return f"fails after batch {self.batch}"
+            case _:
+                return self.outcome.value
+
+    @property
+    def _first_sentence(self) -> str:
+        identity = ", under a new query id" if self.new_identity else ""
+        match self.outcome:
+            case Outcome.FIRST:
+                return f"begins at batch 0{identity}"
+            case Outcome.STARTS:
+                return f"starts batch {self.batch}{identity}"
+            case Outcome.REPLAYS:
+                return f"replays batch {self.batch}{identity}"
+            case Outcome.FAILS:
+                return f"fails: {self.error}"
+            case Outcome.LOOPS:
+                return f"runs batch {self.batch}, then fails, at every start: {self.error}"
+            case _:
+                return "cannot tell"
+
+
+def start_on(starts: Sequence[NextStart], spark: str) -> NextStart:
+    """What a start on that version of Spark does, given what it does on each known line. On a version that is not
+    known: what all known lines do alike, else that nobody can tell."""
+    line = spark_lines.find_line(spark)
+    if line is not None:
+        return next(start for start in starts if start.spark == line.name)
+    alike = {_anywhere(start) for start in starts}
+    if len(alike) == 1:
+        return replace(starts[-1], spark=spark)
+    why = f"Spark {spark or '(no version)'} is not known, and the known lines do not do the same"
+    return NextStart(spark, Outcome.CANNOT_TELL, None, why)
+
+
+def _anywhere(start: NextStart) -> NextStart:
+    return replace(start, spark="", otherwise=_anywhere(start.otherwise) if start.otherwise else None)
+
 
 __all__ = ["DEFAULT_LINE", "SPARK_LINES", "NextStart", "Outcome", "predict_all", "predict_next_start"]
 

@@ -116,7 +116,7 @@ _CONSTANT = Finding(
     "{target} ({kind}) writes under a constant application id, not under the query id",
     "A replay is recognised, but so is every batch of a new checkpoint that begins at 0 again: its rows are dropped "
     "without an error until the batch ids pass those of the old one.",
-    in_the_code("take the query id from the checkpoint, as surestart.sinks.delta.identity.read_query_id does"),
+    in_the_code("take the query id from the checkpoint, as surestart.sinks.delta.transaction.read_query_id does"),
     "keep the constant and promise never to reset: a lost checkpoint is enough.",
 )
 _NO_IDENTITY = Finding(

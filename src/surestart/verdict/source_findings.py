@@ -1,10 +1,13 @@
-"""Findings about file sources, and what is said of any source that could not be asked."""
+"""Findings about file sources, and what is said of any source that could not be asked.
+
+A clock that stands before what was written already: nothing that counts from now can be told by it."""
 
 from __future__ import annotations
 
 from surestart.declaration import SourceDeclaration
 from surestart.facts.evidence.source_evidence import FileSourceEvidence, NextRead
 from surestart.typed import surestart
+from surestart.words.amounts import span_text, time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
@@ -99,4 +102,25 @@ def source_unread(source: SourceDeclaration, problem: str, commands: Commands) -
         "Whether it still has what the next batch wants to read is not known.",
         commands.doctor(),
         "take an unread source for a complete one.",
+    )
+
+
+# Clocks of one cluster differ by seconds. What counts by days is not changed by less than this.
+TOLERATED = 3_600_000
+
+
+def find_clock_behind(what: str, written_at: int | None, now: int, commands: Commands) -> tuple[Finding, ...]:
+    """A finding, or nothing while the clock may be right. what: what is said to have been written at that time."""
+    if written_at is None or written_at <= now + TOLERATED:
+        return ()
+    return (
+        Finding(
+            "CLOCK_BEHIND",
+            Severity.CANNOT_TELL,
+            f"this machine's clock says {time_text(now)}; {what} was written at {time_text(written_at)}, "
+            f"{span_text(written_at - now)} later",
+            "What has expired by now, and what will soon, cannot be told by a clock that is behind.",
+            commands.doctor(),
+            "take what has not expired by a wrong clock for something that is still there.",
+        ),
     )

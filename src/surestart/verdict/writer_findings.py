@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from surestart.declaration import SinkDeclaration
 from surestart.facts.delta import Commit
 from surestart.verdict.batch_times import Trace
+from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-from surestart.words.time_text import time_text
 
 OTHER_WRITER = "SINK_OTHER_WRITER"
 MERGE_UNCLEAR = "SINK_MERGE_UNCLEAR"

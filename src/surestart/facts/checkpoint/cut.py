@@ -28,7 +28,7 @@ from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, read_named_files
 from surestart.facts.checkpoint.source_folder import read_source_folder
 from surestart.facts.checkpoint.state_folder import STATE_FILE
-from surestart.facts.storage.read_lines import read_lines
+from surestart.facts.storage.read_budget import read_lines
 from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 
 METADATA = "metadata"

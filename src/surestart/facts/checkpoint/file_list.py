@@ -16,8 +16,7 @@ from urllib.parse import unquote
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.log_folder import is_batch_name
 from surestart.facts.storage.open_storage import open_storage
-from surestart.facts.storage.read_budget import NotRead, charge
-from surestart.facts.storage.read_lines import CountedReader, read_lines
+from surestart.facts.storage.read_budget import CountedReader, NotRead, charge, read_lines
 from surestart.facts.storage.storage import FILE, Storage
 from surestart.typed import surestart
 

@@ -23,7 +23,7 @@ from surestart.facts.checkpoint.log_file import (
     LogFault,
 )
 from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset, parse_offset_log
+from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset, guess_writer_version, parse_offset_log
 from surestart.facts.checkpoint.positions import NumberPosition, Position
 from surestart.facts.checkpoint.signpost import read_signpost
 from surestart.facts.checkpoint.source_folder import (
@@ -33,7 +33,6 @@ from surestart.facts.checkpoint.source_folder import (
     read_source_folders,
 )
 from surestart.facts.checkpoint.state_folder import StateFolder, read_state
-from surestart.facts.checkpoint.writer_version import guess_writer_version
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
 from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage

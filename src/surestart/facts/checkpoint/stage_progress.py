@@ -5,16 +5,18 @@
     files   entry of the checkpoint's list   a file listed up to there has been read
 
 A batch that is planned and not committed does not count: its rows may be in the output or not.
-"""
+
+The event time behind which a query takes no more rows, as its newest entries have it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from surestart.facts.checkpoint.commit_log import CommitLogEntry
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import AutoLoaderPosition, DeltaPosition, FilesPosition, KafkaPosition
-from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 
 NOTHING, EVERYTHING, UP_TO, UNKNOWN = "nothing", "everything", "up to", "unknown"
 
@@ -100,3 +102,12 @@ def progress_in_table(reach: StageProgress, table_id: str, latest: int) -> Table
     if done < 0:
         return TableProgress(NOTHING, partly=partly)
     return TableProgress(UP_TO, done, partly)
+
+
+def watermark_ms(checkpoint: Checkpoint) -> int | None:
+    """Of the next batch: what the newest commit leaves to it, else what the newest planned batch has. None: not set,
+    or not known. (Spark writes 0 for a query without a watermark.)"""
+    commit, planned = checkpoint.latest_commit, checkpoint.latest_offsets
+    left = commit.next_watermark_ms if isinstance(commit, CommitLogEntry) else None
+    own = planned.watermark_ms if isinstance(planned, OffsetLogEntry) else None
+    return max((value for value in (left, own) if value), default=None)

@@ -16,8 +16,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from surestart.errors import CannotTell
-from surestart.facts.storage.read_budget import charge
-from surestart.facts.storage.read_lines import CountedReader, read_lines
+from surestart.facts.storage.read_budget import CountedReader, charge, read_lines
 from surestart.facts.storage.storage import Storage
 from surestart.typed import typed
 

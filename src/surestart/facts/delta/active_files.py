@@ -1,9 +1,11 @@
-"""The data files that make up one version of a table."""
+"""The data files that make up one version of a table.
+
+The names of the files in which commits have brought new rows: a stream that reads the table reads these files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 from uuid import UUID
@@ -129,3 +131,15 @@ def _rows(body: Action) -> int | None:
     except (ValueError, RecursionError):
         return None
     return integer(values.get("numRecords")) if isinstance(values, dict) else None
+
+
+def read_added_files(path: str, versions: Iterable[int], storage: Storage | None = None) -> tuple[str, ...]:
+    """The file names of these commits, without folders. Raises FileNotFoundError when the log no longer has one of
+    them."""
+    files = bounded(storage or open_storage(path))
+    return tuple(
+        str(body.get("path", "")).rsplit("/", 1)[-1]
+        for version in versions
+        for _, body in read_actions(files, commit_name(version), ("add",))
+        if body.get("dataChange", True) is not False
+    )

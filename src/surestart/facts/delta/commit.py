@@ -6,7 +6,8 @@ Two kinds of commit say which batch they are:
     surestart's sinks         userMetadata {"surestart": {query, query_id, batch_id, stage, step}}
 
 Delta writes nothing of the kind for a MERGE or an append inside foreachBatch; without the mark those are anonymous.
-"""
+
+Which operations of a table write rows."""
 
 from __future__ import annotations
 
@@ -152,3 +153,7 @@ def texts(value: Any) -> dict[str, str]:
         for key, item in value.items()
         if item is not None
     }
+
+
+# Commands that add rows to a table or remove them. Maintenance, such as OPTIMIZE, is no batch.
+WRITING = ("WRITE", "MERGE", "UPDATE", "DELETE", "COPY INTO", "STREAMING UPDATE")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from surestart.facts.delta import Commit
 from surestart.facts.delta.actions import integer
-from surestart.facts.delta.writing import WRITING
+from surestart.facts.delta.commit import WRITING
 
 _REPLACING = (
     "CREATE OR REPLACE TABLE",

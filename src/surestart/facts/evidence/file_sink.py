@@ -37,7 +37,7 @@ from surestart.facts.evidence.sink_evidence import (
     sink_without_record,
 )
 from surestart.facts.storage.open_storage import open_storage
-from surestart.facts.storage.read_lines import CountedReader, read_lines
+from surestart.facts.storage.read_budget import CountedReader, read_lines
 from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 
 FILE_LOG = "file sink log"

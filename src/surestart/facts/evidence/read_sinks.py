@@ -11,8 +11,7 @@ from surestart.facts.delta import Commit, DeltaLog, read_active_files, read_delt
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.taken_out import needs_its_files
 from surestart.facts.evidence.file_sink import FILE_SINKS, read_file_sink, read_output_folder
-from surestart.facts.evidence.iceberg_metadata import is_iceberg
-from surestart.facts.evidence.iceberg_sink import ICEBERG, read_iceberg_sink
+from surestart.facts.evidence.iceberg_sink import ICEBERG, is_iceberg, read_iceberg_sink
 from surestart.facts.evidence.sink_evidence import (
     HISTORY,
     LEDGER,

@@ -1,13 +1,16 @@
-"""The rows of a checkpoint's state: which operator, which store, which version, and one partition after the other."""
+"""The rows of a checkpoint's state: which operator, which store, which version, and one partition after the other.
+
+Rows as they are shown: no more than were asked for, of the keys that were asked for, and where reading ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain as one_after_another
 from typing import Any
 
 from surestart.facts.checkpoint.commit_log import CommitLogEntry
+from surestart.facts.checkpoint.log_file import FormatError
 from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
@@ -218,3 +221,32 @@ def loadable(versions: StoreVersions, provider: str) -> tuple[int, ...]:
     """Versions that a start could load, newest first."""
     found = sorted(versions.full | versions.steps, reverse=True)
     return tuple(version for version in found if not versions.missing_for(version, provider))
+
+
+@dataclass
+class ShownRows:
+    """One store's rows, read while they are walked through. more, notes and failure are known behind the last one."""
+
+    look: StoreLook
+    storage: Storage
+    checkpoint: Checkpoint
+    limit: int | None = None
+    wanted: Callable[[StateRow], bool] | None = None
+    notes: list[str] = field(default_factory=list)
+    shown: int = 0
+    more: bool = False
+    failure: FormatError | NotInState | OSError | None = None
+
+    def __iter__(self) -> Iterator[StateRow]:
+        look = RowReading(few=self.limit if self.wanted is None else None, notes=self.notes)
+        try:
+            for row in read_state_rows(self.storage, self.checkpoint, self.look, look):
+                if self.wanted is not None and not self.wanted(row):
+                    continue
+                if self.shown == self.limit:
+                    self.more = True
+                    return
+                self.shown += 1
+                yield row
+        except (FormatError, NotInState, OSError) as error:
+            self.failure = error

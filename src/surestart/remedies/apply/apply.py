@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import fail_point
-from surestart.history.describe_run import options_of
+from surestart.history.describe_run import named, options_of
 from surestart.journal.journal import (
     BEGUN,
     DONE,
@@ -32,7 +32,6 @@ from surestart.journal.journal import (
     Journal,
     read_journals,
 )
-from surestart.journal.next_command import named
 from surestart.journal.step_kinds import AFTERWARDS, kind_of
 from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.apply.fill_beside import begin_filling, claim_and_begin_swap, let_stages_run
@@ -40,11 +39,9 @@ from surestart.remedies.basis.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.check_plan import check_names, check_steps, check_touched
 from surestart.remedies.basis.claim_queries import begin_alone, claimed_queries
-from surestart.remedies.basis.plan import Plan, Step, check_environment, environment_of
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import Plan, Step, check_environment, environment_of, plan_again
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext, StopOptions
-from surestart.remedies.basis.write_journal import carried_on, enter_done, stopped
+from surestart.remedies.basis.step_context import StepContext, StopOptions, carried_on, enter_done, stopped
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_apply

@@ -22,8 +22,8 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.failpoints import fail_point
+from surestart.history.describe_run import named
 from surestart.journal.journal import FINISHED, WITHDRAWN, Journal
-from surestart.journal.next_command import named
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.typed import surestart, typed
 

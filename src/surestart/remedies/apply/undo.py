@@ -17,22 +17,19 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.failpoints import fail_point
-from surestart.history.describe_run import options_of
+from surestart.history.describe_run import named, options_of
 from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
-from surestart.journal.next_command import named
 from surestart.journal.step_kinds import changes_content, kind_of, moves_checkpoint
 from surestart.journal.unfinished import unfinished_error
-from surestart.remedies.apply.end_failed_undo import check_open_undo, end_failed_undo
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
-from surestart.remedies.apply.undo_starts import refuse_unstartable
+from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_undo, refuse_unstartable
 from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.check_plan import check_names, check_steps
 from surestart.remedies.basis.claim_queries import claimed_queries, refuse_new_owners
 from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, parse_plan
-from surestart.remedies.basis.step_context import StepContext, StopOptions
-from surestart.remedies.basis.write_journal import carried_on, enter, read_again
+from surestart.remedies.basis.step_context import StepContext, StopOptions, carried_on, enter, read_again
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_undo

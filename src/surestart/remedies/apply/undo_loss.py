@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 from surestart.errors import Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta.pinned import pin
+from surestart.history.describe_run import named
 from surestart.history.read_runs import read_runs
 from surestart.journal.commit_once import read_newest_commits
-from surestart.journal.next_command import named
 from surestart.journal.step_kinds import changes_content
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.other_writers import find_strange_commits, tell_strange
 from surestart.remedies.basis.rows_that_stay import read_at
 from surestart.remedies.basis.same_topic import recorded_topic
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.loss.find_loss import begin_loss_search, together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.remedies.loss.still_given import EVIDENCE

@@ -16,8 +16,7 @@ from surestart.failpoints import fail_point
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN, Journal
 from surestart.remedies.basis.plan import Plan, Step
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again, carried_on, enter, enter_done, read_again
+from surestart.remedies.basis.step_context import StepContext, again, carried_on, enter, enter_done, read_again
 from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.database import removal_of
 from surestart.sinks.delta.transaction import append_pair

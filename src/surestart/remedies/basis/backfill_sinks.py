@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.next_command import named
+from surestart.history.describe_run import named
 from surestart.remedies.basis.chain import POSITION, QUARANTINE, Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of

@@ -23,8 +23,8 @@ from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.history.claim_file import claims_folder, take_claim
 from surestart.history.claim_row import TABLE as CLAIMS
+from surestart.history.describe_run import plan_command
 from surestart.history.run_record import TABLE as RUNS
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.claim_queries import claimed_queries
 from surestart.remedies.basis.move_aside import move_verified, retired_folder

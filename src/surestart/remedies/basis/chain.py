@@ -17,7 +17,7 @@ from surestart.environment import Environment, Table
 from surestart.errors import Refused, UsageError
 from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.facts.evidence.sink_names import DELTA_KINDS
-from surestart.journal.next_command import named, plan_command
+from surestart.history.describe_run import named, plan_command
 from surestart.sinks.abilities import (
     EVERY_ROW,
     GOOD,

@@ -26,7 +26,7 @@ from surestart.remedies.basis.exchange import exchange
 from surestart.remedies.basis.move_aside import complete_marker, copy_differs, copy_verified, keep_time, write_marker
 from surestart.remedies.basis.signpost import Signpost, put_up, read_signpost
 from surestart.typed import surestart, typed
-from surestart.words.size_text import size_text
+from surestart.words.amounts import size_text
 
 # A copy of less is over before anybody wonders.
 _TOLD_FROM = 256 << 20

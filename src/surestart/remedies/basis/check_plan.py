@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.journal.next_command import named, plan_command
+from surestart.history.describe_run import named, plan_command
 from surestart.journal.step_kinds import STEP_KINDS, kind_of
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import FORK, Plan, Step

@@ -15,8 +15,7 @@ from surestart.history.run_record import RunRecord
 from surestart.journal.journal import UNDOING, WITHDRAWN, read_journals
 from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import begin, enter
+from surestart.remedies.basis.step_context import StepContext, begin, enter
 from surestart.runs.find_owner import claim_by_file, refuse_live_owner
 from surestart.words.next_commands import Commands
 

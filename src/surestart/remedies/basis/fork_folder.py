@@ -5,22 +5,26 @@ DIR/tables/NAME             a shallow clone: its log is its own, its rows are re
 DIR/checkpoints/QUERY       Spark's own entries up to the batch, under a query id of its own
 DIR/surestart.toml          declares it, for doctor, inspect and `surestart.start`; written last
 DIR/.surestart, DIR/claims  what its runs write
-"""
+
+The surestart.toml of a fork: its stream as the original is declared, with checkpoint and tables of its own."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from surestart.errors import Refused
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.errors import Refused, UsageError
 from surestart.failpoints import fail_point
 from surestart.fork import CHECKPOINTS, NOTE, TABLES
 from surestart.history.claim_file import take_claim
 from surestart.remedies.basis.durable import sync
-from surestart.streams.project_file import FILE
+from surestart.streams.change_file import toml_text
+from surestart.streams.project_file import FILE, SOURCE_KINDS, parse_project_text
 from surestart.typed import typed
 
 _DRAFT = f".{NOTE}.new"
@@ -119,3 +123,42 @@ def drop_folder(place: Path, digest: str) -> bool:
 
 def _listed(folder: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def fork_text(declared: StageDeclaration, place: Path, checkpoint: Path, tables: Mapping[str, str], head: str) -> str:
+    """tables: of the original, by path, to those of the fork."""
+    lines = [f"# {head}", f"[stream.{declared.stage}]", f"checkpoint = {toml_text(str(checkpoint))}"]
+    sinks = [_sink(one, tables[one.path]) for one in declared.sinks if one.path in tables]
+    lines.append(f"sink = [{', '.join(sinks)}]")
+    if declared.output_mode != "append":
+        lines.append(f"output_mode = {toml_text(declared.output_mode)}")
+    if declared.state:
+        lines.append(f"state = [{', '.join(map(toml_text, declared.state))}]")
+    sources = [_source(one) for one in declared.sources]
+    if sources and all(sources):
+        whole = [*lines, f"source = [{', '.join(sources)}]"]
+        try:
+            return _parsed(place, whole)
+        except UsageError:
+            # What the file has no words for, the checkpoint tells.
+            pass
+    return _parsed(place, lines)
+
+
+def _parsed(place: Path, lines: list[str]) -> str:
+    text = "\n".join(lines) + "\n"
+    parse_project_text(place / FILE, text)
+    return text
+
+
+def _source(one: SourceDeclaration) -> str:
+    target = one.path or one.target
+    if one.kind not in SOURCE_KINDS or not target:
+        return ""
+    options = "".join(f", {toml_text(name)} = {toml_text(value)}" for name, value in one.options)
+    return f"{{ {one.kind} = {toml_text(target)}{options} }}"
+
+
+def _sink(one: SinkDeclaration, path: str) -> str:
+    keys = f", keys = [{', '.join(map(toml_text, one.keys))}]" if one.keys else ""
+    return f"{{ {one.kind} = {toml_text(path)}{keys}, shared = false }}"

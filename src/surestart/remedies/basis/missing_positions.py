@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from surestart.remedies.basis.chain import POSITION
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
-from surestart.journal.next_command import plan_command
+from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.rows_that_stay import StayRule, find_stay_marks, read_at
 from surestart.sources.files import FileSource

@@ -4,7 +4,8 @@
      "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], "losses": {…}, "undo": …}
 
 The digest covers everything else, so that an edited plan is another plan, which nobody has made.
-"""
+
+The command that plans a remedy anew, from what is there now."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.history.describe_run import plan_command, settings_of
 from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart, word, words_in
 
 SCHEMA_VERSION = 1
@@ -197,7 +199,7 @@ def check_environment(plan: Plan, environment: Environment) -> None:
 
 def _apply_there(facts: Mapping[str, str]) -> NextCommand:
     """The call that applies it in that environment."""
-    from surestart.journal.next_command import named
+    from surestart.history.describe_run import named
 
     try:
         return surestart("apply", "plan.json", place=named(environment_of(facts)))
@@ -213,3 +215,16 @@ def _unreadable(where: str, what: str) -> UsageError:
         next=surestart("plan", "reset", "raw-ingest", *PLAN_FILE),
         code="PlanUnreadable",
     )
+
+
+# What `options_of` says already.
+_OF_THE_PLACE = ("root", "checkpoint_root", "catalog", "schema", "landing")
+
+
+def plan_again(plan: Plan) -> NextCommand:
+    """The command that plans the same remedy from what is there now, with the options, settings and pipeline of this
+    plan."""
+    settings = settings_of({key: value for key, value in plan.settings.items() if key not in _OF_THE_PLACE})
+    pipeline = ("--pipeline", plan.pipeline) if plan.pipeline else ()
+    there = environment_of(plan.environment)
+    return plan_command(there, plan.remedy, plan.stage, *plan.options, *settings, *pipeline)

@@ -1,7 +1,8 @@
 """What a plan rests on: each touched stage's checkpoint, byte for byte, and each table's id and version.
 
 Read once when planning and again when applying; what differs is named, and the plan refused.
-"""
+
+What a remedy moves aside with the folder of a checkpoint: the checkpoint, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
-from surestart.facts.checkpoint.manifest import Manifest
+from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
+from surestart.facts.checkpoint.manifest import Manifest, local_folder, read_manifest
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import deleted_file_retention, log_retention
-from surestart.facts.delta.own_columns import generated_columns, identity_columns, may_number_rows
+from surestart.facts.delta.schema_change import generated_columns, identity_columns, may_number_rows
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.database_facts import as_database_preconditions
-from surestart.remedies.basis.plan import Plan
-from surestart.remedies.basis.plan_again import plan_again
-from surestart.remedies.basis.what_moves import read_what_moves
+from surestart.remedies.basis.plan import Plan, plan_again
 from surestart.spark.session import runs_on_databricks, spark_version
 from surestart.spark.spark_lines import find_line, get_line
 from surestart.typed import spark_sql, surestart
@@ -287,3 +287,37 @@ def _by_name(stage: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     databases = {f"postgres {name}": one for name, one in stage.get("databases", {}).items()}
     own_sinks = {str(one["label"]): one for one in stage.get("sinks", {}).values()}
     return {**stage.get("tables", {}), **databases, **own_sinks}
+
+
+def read_what_moves(link: Link, checkpoint: Checkpoint) -> Manifest:
+    """What is moved with the checkpoint's folder. Raises where something else would go with it."""
+    folder = local_folder(link.checkpoint)
+    if checkpoint.exists is None:
+        raise CannotTell(
+            f"{link.checkpoint} cannot be read: {'; '.join(fault.detail for fault in checkpoint.other_faults[:1])}",
+            meaning="What would be moved aside is not known. Nothing was planned.",
+            next=surestart("inspect", link.checkpoint),
+            code="CheckpointNotMounted",
+        )
+    found = "nothing that a checkpoint has" if checkpoint.exists and not is_checkpoint(checkpoint) else ""
+    manifest = read_manifest(folder) if not found else Manifest({})
+    found = found or next(filter(None, map(_of_another, manifest.files)), "")
+    if not found:
+        return manifest
+    raise Refused(
+        f"the checkpoint of {link.name} is said to be {link.checkpoint}, and that folder holds {found}",
+        meaning="A remedy moves the whole folder aside: a table, or the checkpoints of other streams, would go with "
+        "it. Nothing was changed.",
+        next=surestart("inspect", "--all", link.checkpoint, note="what is in it; then correct where it is declared"),
+        code="NotOneCheckpoint",
+    )
+
+
+def _of_another(file: str) -> str:
+    """The table or the other checkpoint below a checkpoint's folder that this file is of, or ""."""
+    folders = file.split("/")[:-1]
+    if "_delta_log" in folders or "_spark_metadata" in folders:
+        return f"a table: {file}"
+    # What a source or a state store keeps there belongs to the checkpoint.
+    others = folders[1:] if folders[:1] not in (["sources"], ["state"]) else []
+    return f"another checkpoint: {file}" if "offsets" in others else ""

@@ -13,8 +13,7 @@ from surestart.facts.storage.storage import Storage
 from surestart.history.describe_run import options_of
 from surestart.journal.unfinished import CODE as HALF_WAY
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity

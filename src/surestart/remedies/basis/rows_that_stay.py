@@ -19,7 +19,7 @@ from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.delta.pinned import POSITION_TYPES, read_version
 from surestart.spark.delta_table import read_columns
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 from surestart.typed import surestart
 
 if TYPE_CHECKING:

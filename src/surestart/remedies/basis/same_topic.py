@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.kafka.evidence import KafkaEvidence
+from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.chain import Link
 from surestart.runs.identities import read_topic_id
 from surestart.sources.kafka import KafkaSource

@@ -1,15 +1,32 @@
-"""What every step of a remedy is given: the plan, its journal, and where it acts."""
+"""What every step of a remedy is given: the plan, its journal, and where it acts.
+
+Writes a remedy's next entry, and says how it goes on when a step has failed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
-from surestart.journal.journal import Journal
+from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
+from surestart.facts.delta.pinned import first_line
+from surestart.failpoints import fail_point
+from surestart.history.describe_run import named
+from surestart.journal.journal import (
+    BEGUN,
+    OF_ANOTHER,
+    RELEASED,
+    Journal,
+    JournalEntry,
+    append_entry,
+    now,
+    read_journals,
+)
+from surestart.journal.states import check_move
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan
+from surestart.typed import NextCommand, surestart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,3 +66,95 @@ class StepContext:
 
     def facts(self, step: str) -> Mapping[str, Any]:
         return self.journal.facts(step)
+
+
+def begin(run: StepContext, state: str = BEGUN) -> StepContext:
+    """The plan is in the journal: from here on the start gate lets none of its stages through. FILLING: it does yet."""
+    plan = run.plan
+    entry = JournalEntry(
+        digest=plan.digest,
+        number=0,
+        state=state,
+        next=plan.steps[0].id,
+        remedy=plan.remedy,
+        stage=plan.stage,
+        queries=plan.queries,
+        at=now(),
+    )
+    append_entry(run.spark, run.environment, entry, plan.as_json())
+    return replace(run, journal=Journal((entry,)))
+
+
+def enter(
+    run: StepContext, state: str, step: str, following: str, facts: Mapping[str, Any] | None = None
+) -> StepContext:
+    """The entry is in the journal."""
+    check_move(run.journal.state, state)
+    first = run.journal.first
+    entry = replace(
+        first, number=run.journal.last.number + 1, state=state, step=step, next=following, at=now(), facts=facts or {}
+    )
+    append_entry(run.spark, run.environment, entry)
+    return replace(run, journal=Journal((*run.journal.entries, entry)))
+
+
+def enter_done(run: StepContext, state: str, step: str, facts: Mapping[str, Any] | None = None) -> StepContext:
+    """The same, with the plan's next open step as what follows."""
+    waiting = [one.id for one in run.plan.steps if one.id not in run.journal.done and one.id != step]
+    return enter(run, state, step, waiting[0] if waiting else "", facts)
+
+
+def read_again(run: StepContext) -> StepContext:
+    """As the journal is now."""
+    journals = read_journals(run.environment, run.spark)
+    return replace(run, journal=next(one for one in journals if one.digest == run.digest))
+
+
+def in_four_parts(problem: Exception) -> SurestartError:
+    """A failure of Spark, Delta or the file system in the four parts of our own."""
+    if isinstance(problem, SurestartError):
+        return problem
+    return CannotTell(
+        f"{type(problem).__name__}: {first_line(problem)}",
+        meaning="Spark, Delta or the file system failed at this step.",
+        next=surestart("explain", "-", note="with the traceback on stdin"),
+    )
+
+
+def stopped(run: StepContext, what: str, failure: Exception, verb: str) -> SurestartError:
+    problem = in_four_parts(failure)
+    held = run.journal.paused_jobs is not None and run.journal.state != RELEASED
+    jobs = " The jobs that it has paused stay paused until then." if held else ""
+    on = again(run, verb)
+    undoable = run.plan.undo or run.journal.is_unfinished
+    return StoppedHalfway(
+        f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
+        meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
+        next=on if verb == "undo" or not undoable else on.noting("or", again(run, "undo")),
+        do_not=problem.do_not or ("start one of its stages by hand." if run.journal.is_open else ""),
+        code=problem.code if problem is failure else "StepFailed",
+    )
+
+
+def carried_on(run: StepContext, verb: str) -> Refused:
+    """The error for a call that finds the journal past the steps that it would have done."""
+    return Refused(
+        f"the plan {run.digest[:12]} was carried on by another process meanwhile",
+        meaning="It has gone past the steps that this call would have done. Nothing was changed by this call.",
+        next=again(run, verb),
+        code=OF_ANOTHER,
+    )
+
+
+def refuse_carried_on(run: StepContext, verb: str) -> None:
+    """Called right before what cannot be taken back by doing nothing: a RESTORE, an overwrite, a move of a folder.
+    Raises when another process has written into the remedy's journal since: it may be done, and its stages may run
+    again. On a catalog nothing else keeps two processes of one remedy apart."""
+    fail_point("remedy.before_change")
+    if read_again(run).journal.last.number != run.journal.last.number:
+        raise carried_on(run, verb)
+
+
+def again(run: StepContext, verb: str) -> NextCommand:
+    """The command that goes on with this remedy, or takes it back."""
+    return surestart(verb, run.digest[:12], place=named(run.environment))

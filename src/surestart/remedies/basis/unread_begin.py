@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.stage_progress import read_stage_progress
+from surestart.history.describe_run import named
 from surestart.journal.journal import read_journals
-from surestart.journal.next_command import named
 from surestart.journal.stage_start import find_start, in_first_snapshot
 from surestart.remedies.basis.chain import Chain
 from surestart.typed import surestart

@@ -40,10 +40,10 @@ from surestart.facts.delta.pinned import (
 )
 from surestart.remedies.basis.chain import NEWEST, Chain, Link, Output
 from surestart.remedies.count.count_databases import count_databases
-from surestart.remedies.count.count_own_sinks import count_own_sinks
 from surestart.remedies.count.count_positions import (
     CountedOutput,
     as_found,
+    count_own_sinks,
     count_positions,
     count_source,
     present,

@@ -22,8 +22,7 @@ from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import JOBS, UNPAUSE, read_journals
 from surestart.remedies.basis.beside import FILL
-from surestart.remedies.basis.plan import FORK, Effect, Plan, Step
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.jobs.paused_before import as_before

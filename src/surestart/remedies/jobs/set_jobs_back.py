@@ -24,10 +24,8 @@ from surestart.journal.journal import (
     read_journals,
 )
 from surestart.remedies.basis.beside import BesideNotExact
-from surestart.remedies.basis.plan import Plan
-from surestart.remedies.basis.plan_again import plan_again
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again, carried_on, enter, enter_done, read_again, stopped
+from surestart.remedies.basis.plan import Plan, plan_again
+from surestart.remedies.basis.step_context import StepContext, again, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.jobs.databricks_jobs import ResumedJobs, read_stopped_jobs, resume_jobs
 from surestart.remedies.jobs.paused_before import without_held
 from surestart.remedies.jobs.plan_jobs import STOP

@@ -33,8 +33,7 @@ from surestart.journal.journal import (
 from surestart.remedies.basis.beside import CHECK
 from surestart.remedies.basis.claim_queries import claimed_queries, refuse_rivals
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import begin, carried_on, enter, enter_done, read_again
+from surestart.remedies.basis.step_context import StepContext, begin, carried_on, enter, enter_done, read_again
 from surestart.remedies.jobs.databricks_jobs import StoppedJobs, read_stopped_jobs, stop_jobs
 from surestart.remedies.jobs.paused_before import taken_over, with_new_jobs
 from surestart.remedies.jobs.plan_jobs import LOOK, STOP, read_jobs_now

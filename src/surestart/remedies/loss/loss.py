@@ -12,7 +12,7 @@ from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.rows_that_stay import removed_rows
 from surestart.remedies.loss.still_given import SourceGives
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

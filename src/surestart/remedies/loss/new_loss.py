@@ -13,12 +13,10 @@ from surestart.journal.stage_start import read_kept
 from surestart.journal.step_kinds import RESTORE, kind_of
 from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import Step, plan_again
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule
 from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss
 from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
 

@@ -14,11 +14,10 @@ from surestart.history.read_runs import read_runs
 from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.missing_positions import not_in
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import plan_again
 from surestart.remedies.basis.rows_that_stay import read_at
 from surestart.remedies.basis.same_topic import recorded_topic
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.loss.find_loss import begin_loss_search, together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.remedies.loss.still_given import EVIDENCE

@@ -16,7 +16,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.facts.delta.pinned import first_line, reading_errors
 from surestart.facts.kafka.evidence import KafkaEvidence
-from surestart.journal.next_command import named
+from surestart.history.describe_run import named
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.same_topic import describe_other_topic
@@ -24,7 +24,7 @@ from surestart.sources.auto_loader import file_listing
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 from surestart.spark.session import runs_on_databricks
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of

@@ -1,27 +1,34 @@
-"""What a plan says before anything is done: what would be lost, how long it takes, until when it can be undone."""
+"""What a plan says before anything is done: what would be lost, how long it takes, until when it can be undone.
+
+The steps of a plan that run stages again, and which sinks those runs leave out.
+
+A plan that was made without a setting (postgres_url) knows nothing of that sink, which is then neither cleared nor
+written. The start gate would ask about it in the middle of a remedy, when nobody can answer. So the plan says that the
+sink is left out, and whoever applies the plan accepts that."""
 
 from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
+from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import now
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.basis.plan import Effect
+from surestart.remedies.basis.plan import Effect, Step
 from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.loss.loss import Loss
 from surestart.sources.files import FileSource
 from surestart.typed import NextCommand, Words
+from surestart.verdict.change_safety import LEFT_OUT, find_left_out
 
 if TYPE_CHECKING:
-    from surestart.remedies.planning.request import Request
+    from surestart.remedies.planning.wanted import Request
 
 
 def check_loss(
@@ -166,3 +173,24 @@ def _duration(seconds: float) -> str:
 
 def number(rows: int | None) -> str:
     return "?" if rows is None else f"{rows:,}"
+
+
+def run_steps(links: Iterable[Link], environment: Environment, runs: Sequence[RunRecord]) -> list[Step]:
+    return [_run_step(link, _left_out(link, environment, runs)) for link in links]
+
+
+def _run_step(link: Link, left_out: Sequence[str]) -> Step:
+    what = f"run {link.query} to the end of the data"
+    if not left_out:
+        return Step(f"run:{link.name}", "run", what, link.name)
+    places = " and ".join(left_out)
+    what += f", WITHOUT {places}: its last run wrote there, this plan was made without that sink, whose rows stay old"
+    return Step(f"run:{link.name}", "run", what, link.name, {"accept": [LEFT_OUT]})
+
+
+def _left_out(link: Link, environment: Environment, runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    ran = [run for run in own_runs(runs, link) if run.environment == environment.name and run.last_batch is not None]
+    declared = [run.declaration for run in ran if isinstance(run.declaration, Mapping) and run.declaration]
+    if not declared:
+        return ()
+    return tuple(change.before for change in find_left_out(link.stage.declare(environment), declared[-1]))

@@ -11,7 +11,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.checkpoint_place import checkpoint_place
-from surestart.journal.next_command import plan_command
+from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_no_room
 from surestart.remedies.basis.fork_folder import is_free

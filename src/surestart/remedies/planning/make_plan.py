@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.positions import DeltaPosition
+from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
 from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
@@ -39,11 +39,9 @@ from surestart.remedies.basis.rows_that_stay import (
 from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, hidden_below, together
 from surestart.remedies.loss.loss import Loss, LossSearch
-from surestart.remedies.planning.estimate import check_loss, describe_plan, number, undo_until, without
-from surestart.remedies.planning.plan_database import plan_database
-from surestart.remedies.planning.plan_own_sink import plan_own_sink
-from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.run_steps import run_steps
+from surestart.remedies.planning.estimate import check_loss, describe_plan, number, run_steps, undo_until, without
+from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
+from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from surestart.remedies.basis.ranges import Range, inside, joined, read_range_ro
 from surestart.remedies.basis.unread_begin import refuse_unread_begin
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap, StageCount
-from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.run_steps import run_steps
+from surestart.remedies.planning.estimate import run_steps
+from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.typed import PLAN_FILE, surestart
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.manifest import local_folder
+from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import now
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.beside import BESIDE, read_beside
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
@@ -29,12 +29,11 @@ from surestart.remedies.basis.preconditions import LinkFacts, as_identities, rea
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, together
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, undo_until
-from surestart.remedies.planning.plan_database import plan_database_swap
-from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.run_steps import run_steps
+from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, run_steps, undo_until
+from surestart.remedies.planning.plan_sinks import plan_database_swap
+from surestart.remedies.planning.wanted import Request
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.words.size_text import size_text
+from surestart.words.amounts import size_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,27 +20,26 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.fork import CHECKPOINTS, TABLES
-from surestart.journal.former_ids import former_ids
+from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import now, read_journals
-from surestart.journal.next_command import named, plan_command
+from surestart.journal.stage_start import former_ids
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_too_large
-from surestart.remedies.basis.fork_declaration import fork_text
+from surestart.remedies.basis.fork_folder import fork_text
 from surestart.remedies.basis.former_version import deleted_files
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, environment_facts
 from surestart.remedies.basis.preconditions import LinkFacts, read_link
 from surestart.remedies.basis.read_back import stopping_findings
 from surestart.remedies.planning.estimate import number
 from surestart.remedies.planning.free_place import refuse_no_fork_place
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_back import standing_commits
 from surestart.remedies.planning.rewind_batches import try_cut, unread_files
 from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
 from surestart.remedies.planning.rewind_table import rows_at, version_of_batch
+from surestart.remedies.planning.wanted import Request
 from surestart.streams.project_file import FILE
 from surestart.typed import surestart
-from surestart.words.size_text import size_text
-from surestart.words.time_text import time_text
+from surestart.words.amounts import size_text, time_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

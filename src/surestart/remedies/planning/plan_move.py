@@ -15,24 +15,23 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.storage.elsewhere import Elsewhere
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.history.describe_run import options_of
+from surestart.history.describe_run import named, options_of, plan_command
 from surestart.journal.journal import now
-from surestart.journal.next_command import named, plan_command
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.basis.preconditions import as_preconditions, read_link
 from surestart.remedies.planning.free_place import former_signpost, local_place, refuse_unfit
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.runs.judge_start import judge_stage
 from surestart.streams.as_pipeline import StreamEnvironment
 from surestart.streams.change_file import plan_change
 from surestart.streams.project_file import read_project_file
 from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis
+from surestart.words.amounts import size_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-from surestart.words.size_text import size_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,6 @@
-"""The plan of any remedy, from what is wanted: refused where a remedy stands half-way, with the jobs that it stops."""
+"""The plan of any remedy, from what is wanted: refused where a remedy stands half-way, with the jobs that it stops.
+
+Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows."""
 
 from __future__ import annotations
 
@@ -6,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from surestart.environment import Environment
+from surestart.declaration import SourceDeclaration
+from surestart.environment import Environment, Table
 from surestart.errors import UsageError
+from surestart.history.checkpoint_place import checkpoint_place
+from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
-from surestart.journal.next_command import plan_command
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.remedies.basis.chain import Chain, refuse_declared
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
-from surestart.remedies.planning.declared_readers import name_readers
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill, read_ranges
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_fork import plan_fork
@@ -25,9 +28,8 @@ from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.plan_rewind import plan_rewind
-from surestart.remedies.planning.request import Request
 from surestart.remedies.planning.rewind_choice import RewindTo
-from surestart.remedies.planning.wanted import Wanted
+from surestart.remedies.planning.wanted import Request, Wanted
 from surestart.runs.judge_start import judge_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.streams.stream import Stream
@@ -164,3 +166,33 @@ def _time(environment: Environment, stage: str, wanted: Wanted, option: str) -> 
         next=plan_command(environment, wanted.remedy, stage, *in_utc.options, note="if it is in UTC"),
         code="TimeWithoutZone",
     )
+
+
+_TAKES_ROWS = ("remove rows", "replace rows")
+
+
+def name_readers(plan: Plan, environment: Environment, streams: Sequence[Stream]) -> Plan:
+    """The same plan, which also says which of these streams its change stops. Nobody can tell their code to pass over
+    it, as a stage does."""
+    lines = []
+    for effect in plan.effects:
+        # A database or a sink of one's own is a kind with a name behind it.
+        if effect.action not in _TAKES_ROWS or " " in effect.target:
+            continue
+        table = environment.table(effect.target)
+        names = [one.name for one in streams if any(_reads(source, table) for source in one.sources)]
+        if names:
+            lines.append(
+                f"{', '.join(names)}, declared in surestart.toml, {'reads' if len(names) == 1 else 'read'} "
+                f"{effect.target}: what is taken back has been read there or will be, and the stream stops at the "
+                "change. Retire it before, and let it begin anew behind the change."
+            )
+    return replace(plan, statements=(*plan.statements, *lines)) if lines else plan
+
+
+def _reads(source: SourceDeclaration, table: Table) -> bool:
+    if source.kind != "delta":
+        return False
+    if table.path and source.path:
+        return checkpoint_place(source.path) == checkpoint_place(table.path)
+    return bool(table.qualified) and source.target == table.qualified

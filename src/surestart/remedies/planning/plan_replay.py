@@ -24,16 +24,16 @@ from surestart.facts.delta import history_evidence, read_history
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import is_query_id, without_undone
-from surestart.journal.former_ids import former_ids
+from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import read_journals
-from surestart.journal.next_command import named, plan_command
+from surestart.journal.stage_start import former_ids
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.output_end import describe_begins
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.preconditions import read_table_facts
 from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule, find_stay_marks
 from surestart.remedies.planning.make_plan import plan_in_place
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.typed import surestart
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.rows_that_stay import KEEP_NOTHING
 from surestart.remedies.planning.make_plan import plan_in_place
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

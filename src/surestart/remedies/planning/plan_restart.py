@@ -18,15 +18,14 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_delta_log
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.facts.storage.read_budget import bounded
+from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import now
-from surestart.journal.next_command import named, plan_command
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
-from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch
-from surestart.remedies.planning.request import Request
-from surestart.remedies.planning.rows_again import rows_again
+from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch, rows_again
+from surestart.remedies.planning.wanted import Request
 from surestart.typed import surestart
 
 if TYPE_CHECKING:

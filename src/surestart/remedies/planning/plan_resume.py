@@ -9,7 +9,7 @@ from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Effect, Plan, environment_facts
 from surestart.remedies.basis.preconditions import as_preconditions, read_link
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.wanted import Request
 from surestart.verdict.diagnose import Diagnosis
 
 if TYPE_CHECKING:

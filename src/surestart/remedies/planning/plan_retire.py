@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
+from surestart.history.describe_run import plan_command
 from surestart.journal.journal import now
-from surestart.journal.next_command import plan_command
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.other_writers import name_other_writers
 from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.planning.estimate import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
-from surestart.remedies.planning.plan_database import plan_database
-from surestart.remedies.planning.plan_own_sink import plan_own_sink
-from surestart.remedies.planning.request import Request
+from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
+from surestart.remedies.planning.wanted import Request
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.journal.next_command import named, plan_command
+from surestart.history.describe_run import named, plan_command
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.planning.rewind_batches import (
     RewindBound,
@@ -23,7 +23,7 @@ from surestart.remedies.planning.rewind_batches import (
 )
 from surestart.remedies.planning.rewind_table import batch_by
 from surestart.typed import NextCommand, surestart
-from surestart.words.time_text import exact_time
+from surestart.words.amounts import exact_time
 
 
 @dataclass(frozen=True)

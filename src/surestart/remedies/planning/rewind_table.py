@@ -12,7 +12,7 @@ from surestart.facts.delta import Commit, read_active_files
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.remedy_note import read_remedy_note
 from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_undone
-from surestart.journal.next_command import plan_command
+from surestart.history.describe_run import plan_command
 from surestart.journal.taken_back import read_commits
 from surestart.remedies.basis.chain import Link, anew_command
 from surestart.remedies.basis.other_writers import own_merges

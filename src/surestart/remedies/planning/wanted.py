@@ -1,7 +1,10 @@
-"""What is wanted of a remedy, as a value: the same for the command line, a notebook and a program of your own."""
+"""What is wanted of a remedy, as a value: the same for the command line, a notebook and a program of your own.
+
+What a person asked for when a plan was made."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from surestart.typed import Words
@@ -92,3 +95,17 @@ class Wanted:
     def _given(self) -> list[tuple[str, object]]:
         values = [(field.name, getattr(self, field.name)) for field in fields(self) if field.name in _BELONGS]
         return [(name, value) for name, value in values if value is not None and value is not False and value != ()]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, beside the remedy's own arguments.
+
+    options: all of it as it was typed, but for the loss."""
+
+    settings: Mapping[str, str]
+    pipeline: str = ""
+    accept_loss: int | None = None
+    keep_lost: bool = False
+    run: bool = True
+    options: Words = ()

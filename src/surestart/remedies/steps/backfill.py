@@ -21,15 +21,14 @@ from surestart.remedies.basis.database_facts import read_column_names
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.remedies.basis.ranges import Range, inside, read_range_rows
-from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.basis.unread_begin import refuse_unread_begin
-from surestart.remedies.basis.write_journal import again
 from surestart.remedies.steps.database import loading, removal_of
 from surestart.sinks.abilities import Fillable, Hole, WritesDatabases
 from surestart.sinks.postgres.fill import fill_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import BatchContext

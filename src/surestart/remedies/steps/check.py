@@ -24,8 +24,7 @@ from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_at, removed_rows
 from surestart.remedies.basis.same_topic import recorded_topic
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.count.certificate import CANNOT_TELL, Certificate, certify
 from surestart.remedies.loss.database_loss import read_placed
 from surestart.remedies.loss.find_loss import begin_loss_search

@@ -22,13 +22,12 @@ from surestart.journal.stage_start import read_kept
 from surestart.remedies.basis.chain import NEWEST, Link, Output
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.remedies.steps.restore_table import check_restorable, restore_table
 from surestart.sinks.delta.merge import LITERAL_KINDS, as_stored, literal, newest_per_key
 from surestart.sinks.delta.transaction import no_rows
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,8 +17,7 @@ from surestart.facts.delta.commit import CommitMark
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.fork_folder import drop_folder, open_folder
-from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps.clear import find_output
 from surestart.sinks.delta.transaction import append_pair

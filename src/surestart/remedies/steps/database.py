@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
-from surestart.journal.next_command import plan_command
+from surestart.history.describe_run import plan_command
 from surestart.journal.stage_start import read_kept
 from surestart.remedies.basis.beside import beside_of
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
 from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
-from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.plan_again import plan_again
+from surestart.remedies.basis.plan import Step, plan_again
 from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again, refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, again, refuse_carried_on
 from surestart.remedies.loss.database_loss import find_loss_by_columns, read_placed
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
@@ -32,7 +30,7 @@ from surestart.sinks.postgres.once import Load, Removal
 from surestart.sinks.postgres.remedy import is_kept, remove_rows, restore_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,8 +10,7 @@ from surestart.journal.journal import UNDOING, WITHDRAWN
 from surestart.remedies.basis.beside import beside_of, drop_beside
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import carried_on, read_again
+from surestart.remedies.basis.step_context import StepContext, carried_on, read_again
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

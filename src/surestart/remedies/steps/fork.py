@@ -13,10 +13,8 @@ from surestart.facts.storage.local_files import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.cut_checkpoint import forget_marker, write_cut
 from surestart.remedies.basis.fork_folder import drop_folder, open_folder, read_fork_note, refuse_others, write_whole
-from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.plan_again import plan_again
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
 from surestart.streams.as_pipeline import environment_of_streams, stage_of_stream
 from surestart.streams.project_file import FILE, parse_project_text

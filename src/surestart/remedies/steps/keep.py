@@ -8,8 +8,7 @@ from surestart.errors import Refused
 from surestart.journal.stage_start import KEPT, KEPT_COLUMNS, read_kept
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule, summarize_marks
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again
+from surestart.remedies.basis.step_context import StepContext, again
 from surestart.spark.delta_table import create_or_check_table
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from surestart.remedies.basis.change_place import (
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.signpost import Signpost
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.typed import surestart
 
 SCRATCH = "_moving"

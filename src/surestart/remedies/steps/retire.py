@@ -15,7 +15,7 @@ from typing import Any
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import local_folder, read_manifest
 from surestart.failpoints import fail_point
-from surestart.journal.next_command import plan_command
+from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.durable import sync_folders
 from surestart.remedies.basis.move_aside import (
     complete_marker,
@@ -28,8 +28,7 @@ from surestart.remedies.basis.move_aside import (
     write_marker,
 )
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.journal.journal import TABLE, Journal, read_journals
-from surestart.journal.pass_over_note import PassOverNote, append_pass_over_note
+from surestart.journal.journal_row import PassOverNote, append_pass_over_note
 from surestart.remedies.basis.cut_checkpoint import (
     forget_cut,
     is_placed,
@@ -31,8 +31,7 @@ from surestart.remedies.basis.cut_checkpoint import (
 from surestart.remedies.basis.move_aside import complete_marker, move_verified, retired_folder
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.read_back import refuse_unsafe_cut
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import again, refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, again, refuse_carried_on
 from surestart.remedies.steps import retire
 
 

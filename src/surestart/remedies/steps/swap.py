@@ -17,8 +17,7 @@ from surestart.remedies.basis.beside import beside_of
 from surestart.remedies.basis.chain import Output
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import read_at
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.remedies.steps.clear import find_output
 from surestart.remedies.steps.restore_table import restore_table
 from surestart.typed import spark_sql

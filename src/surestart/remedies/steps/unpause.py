@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.step_context import StepContext
-from surestart.remedies.basis.write_journal import read_again
+from surestart.remedies.basis.step_context import StepContext, read_again
 from surestart.remedies.jobs.set_jobs_back import start_jobs
 
 

@@ -20,11 +20,8 @@ from surestart.facts.checkpoint.positions import (
 )
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.report.html.chart import ABSENT, FLIGHT, THERE, WRONG, Bar, Lane, bars, figure, lane_legend, lanes
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, tag
+from surestart.report.html.markup import Child, Limits, Markup, foldable, join_markup, moment, signed_word, table, tag
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import foldable, table
-from surestart.report.html.words import moment, signed_word
 from surestart.report.progress_history import BatchFacts
 
 _SMALL_HOLE = 5

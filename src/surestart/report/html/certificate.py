@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
-from surestart.report.html.table import table
-from surestart.report.html.words import signed_word
+from surestart.report.html.markup import Child, Limits, Markup, join_markup, safe_text, signed_word, table, tag
 
 _COUNTS = {
     "input": "In the input",

@@ -6,15 +6,23 @@ from collections.abc import Callable, Sequence
 
 from surestart.report.html.batches import batches_section
 from surestart.report.html.lag import has_lag, lag_section
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, lines, safe_text, tag
+from surestart.report.html.markup import (
+    Child,
+    Limits,
+    Markup,
+    foldable,
+    join_markup,
+    lines,
+    safe_text,
+    signed_word,
+    table,
+    tag,
+)
 from surestart.report.html.report import CheckpointReport
 from surestart.report.html.resets import resets_section
 from surestart.report.html.sinks import sinks_section
 from surestart.report.html.sources import sources_section
 from surestart.report.html.state import bytes_text, state_section
-from surestart.report.html.table import foldable, table
-from surestart.report.html.words import signed_word
 from surestart.report.json.inspection import inspection_json
 
 Section = tuple[str, str, Callable[[CheckpointReport, str, int, Limits], Markup]]

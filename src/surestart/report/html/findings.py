@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
-from surestart.report.html.words import icon
+from surestart.report.html.markup import Child, Limits, Markup, icon, join_markup, safe_text, tag
 from surestart.typed import NextStep
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert

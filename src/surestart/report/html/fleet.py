@@ -5,15 +5,25 @@ from __future__ import annotations
 
 from surestart.report.html.document import document
 from surestart.report.html.findings import command, findings_section
-from surestart.report.html.limits import TIERS
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
-from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, VERDICTS, icon, moment, signed_word
+from surestart.report.html.markup import (
+    KINDS,
+    TIERS,
+    VERDICTS,
+    Child,
+    Markup,
+    icon,
+    join_markup,
+    moment,
+    safe_text,
+    signed_word,
+    table,
+    tag,
+)
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import NOT_ASKED, Fleet, FleetRow
 from surestart.verdict.inspection import SINK_NOT_NAMED
+from surestart.words.amounts import age_text, time_text
 from surestart.words.finding import Verdict
-from surestart.words.time_text import age_text, time_text
 
 # A table of ten thousand is one of a few megabytes, which every browser shows; sections are for those that a person
 # has to look at.

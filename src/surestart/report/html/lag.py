@@ -14,11 +14,8 @@ from itertools import pairwise
 
 from surestart.facts.checkpoint.positions import DeltaPosition, KafkaPosition, Position
 from surestart.report.html.chart import Bar, bars, figure
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup
+from surestart.report.html.markup import Child, Limits, Markup, foldable, join_markup, moment, table
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import foldable, table
-from surestart.report.html.words import moment
 from surestart.report.progress_history import BatchFacts
 
 # What a source says of itself -> in words. Averages and minima hide the partition that is stuck.

@@ -16,16 +16,27 @@ from surestart.report.html.chart import patterns
 from surestart.report.html.checkpoint import checkpoint_sections, summary_list
 from surestart.report.html.document import document
 from surestart.report.html.findings import command, findings_section
-from surestart.report.html.limits import BUDGET, TIERS, Limits
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
+from surestart.report.html.markup import (
+    BUDGET,
+    KINDS,
+    TIERS,
+    VERDICTS,
+    Child,
+    Limits,
+    Markup,
+    icon,
+    join_markup,
+    safe_text,
+    signed_word,
+    table,
+    tag,
+)
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, VERDICTS, icon, signed_word
 from surestart.report.progress_history import BatchFacts, of_query
 from surestart.typed import NOTHING, NextStep, surestart
 from surestart.verdict.inspection import Inspection
+from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Verdict, verdict_of
-from surestart.words.time_text import time_text
 
 _ALL = surestart("inspect", "--json")
 

@@ -15,12 +15,23 @@ from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.report.html.certificate import certificate_section, certificate_word
 from surestart.report.html.document import document
 from surestart.report.html.findings import command
-from surestart.report.html.limits import BUDGET, TIERS, Limits
-from surestart.report.html.markup import Child, Markup, join_markup, lines, safe_text, tag
-from surestart.report.html.table import table
-from surestart.report.html.words import KINDS, icon, signed_word
+from surestart.report.html.markup import (
+    BUDGET,
+    KINDS,
+    TIERS,
+    Child,
+    Limits,
+    Markup,
+    icon,
+    join_markup,
+    lines,
+    safe_text,
+    signed_word,
+    table,
+    tag,
+)
 from surestart.typed import NextStep
-from surestart.words.time_text import time_text
+from surestart.words.amounts import time_text
 
 REMOVE = "remove rows"
 CERTIFY = "certify"

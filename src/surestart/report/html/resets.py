@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, tag
+from surestart.report.html.markup import Child, Limits, Markup, moment, signed_word, table, tag
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import table
-from surestart.report.html.words import moment, signed_word
 
 _REMEDY = "remedy"
 

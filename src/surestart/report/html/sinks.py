@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING
 
 from surestart.report.html.batches import Column, batch_columns
 from surestart.report.html.chart import ABSENT, FLIGHT, THERE, WORDS, WRONG, Lane, figure, lane_legend, lanes
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
+from surestart.report.html.markup import (
+    Child,
+    Limits,
+    Markup,
+    foldable,
+    join_markup,
+    moment,
+    safe_text,
+    signed_word,
+    table,
+    tag,
+)
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import foldable, table
-from surestart.report.html.words import moment, signed_word
 
 if TYPE_CHECKING:
     from surestart.facts.delta import Commit

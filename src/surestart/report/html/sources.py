@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from surestart.facts.checkpoint.positions import DeltaPosition, KafkaPosition, Position
 from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.report.html.chart import Bar, bars, figure
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, safe_text, tag
+from surestart.report.html.markup import Child, Limits, Markup, foldable, join_markup, safe_text, table, tag
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import foldable, table
 
 _BARS = 128
 

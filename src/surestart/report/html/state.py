@@ -7,10 +7,8 @@ import time
 from surestart.facts.checkpoint.state_folder import StateFolder, StateOperator
 from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
 from surestart.report.html.chart import Bar, bars, figure
-from surestart.report.html.limits import Limits
-from surestart.report.html.markup import Child, Markup, join_markup, tag
+from surestart.report.html.markup import Child, Limits, Markup, foldable, join_markup, table, tag
 from surestart.report.html.report import CheckpointReport
-from surestart.report.html.table import foldable, table
 from surestart.report.text.state import rows_text, versions_text, watermark_text
 
 _BARS = 200

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.stage_progress import watermark_ms
 from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_types import Struct, type_text
-from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.facts.state.check_files import CheckedStores
-from surestart.facts.state.read_rows import StateRow
-from surestart.facts.state.shown import ShownRows
+from surestart.facts.state.read_rows import ShownRows, StateRow
 from surestart.report.state_values import json_struct
 
 SCHEMA_VERSION = 1

@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from surestart.streams.adopt.adopt import Adopted, Adoption
-from surestart.streams.adopt.notes import KINDS, AdoptionNote
+from surestart.streams.adopt.found import KINDS, AdoptionNote
 from surestart.streams.project_file import FILE
 from surestart.typed import NOTHING, NextStep, surestart
 from surestart.words.inert import inert

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from surestart.report.text.inspection import render_finding
 from surestart.verdict.fleet_row import NOT_ASKED, Fleet, FleetRow
 from surestart.verdict.inspection import SINK_NOT_NAMED
+from surestart.words.amounts import age_text, time_text
 from surestart.words.finding import Severity, Verdict
 from surestart.words.inert import inert
 from surestart.words.labelled import WIDTH, labelled
-from surestart.words.time_text import age_text, time_text
 
 SHOWN, EXPLAINED = 200, 5
 _NAMES, _STARTS, _SINKS, _AGES = (10, 22), 18, 14, 9

@@ -15,9 +15,9 @@ from surestart.environment import Environment
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.owner import Life, OwnerState, describe_owner
 from surestart.typed import Place, Words, surestart
+from surestart.words.amounts import time_text
 from surestart.words.inert import inert
 from surestart.words.labelled import labelled
-from surestart.words.time_text import time_text
 
 
 def render_history(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from surestart.remedies.basis.plan import Effect, Plan
 from surestart.typed import NextStep
+from surestart.words.amounts import size_text
 from surestart.words.inert import inert
-from surestart.words.size_text import size_text
 
 WIDTH = 80
 

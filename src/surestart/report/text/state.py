@@ -6,15 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.stage_progress import watermark_ms
 from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_summary import StoreSummary, ranges_text, summarise
-from surestart.facts.checkpoint.watermark import watermark_ms
 from surestart.facts.state.check_files import CheckedStores
-from surestart.facts.state.shown import ShownRows
+from surestart.facts.state.read_rows import ShownRows
 from surestart.report.state_values import text_of
+from surestart.words.amounts import size_text, span_text, time_text
 from surestart.words.inert import inert
-from surestart.words.size_text import size_text
-from surestart.words.time_text import span_text, time_text
 
 FAULTS_SHOWN = 40
 

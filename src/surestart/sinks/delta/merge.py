@@ -24,11 +24,10 @@ from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import newest_version
 from surestart.failpoints import fail_point
 from surestart.sinks.abilities import NEWEST, Hole, Output
-from surestart.sinks.delta.identity import commit_note
+from surestart.sinks.batch_error import SkippedBatch
 from surestart.sinks.delta.merge_then_pair import MergePair
 from surestart.sinks.delta.same_identity import read_identity, same_identity, what_replaced
-from surestart.sinks.delta.skipped_batch import SkippedBatch
-from surestart.sinks.delta.transaction import takes_pairs, transaction
+from surestart.sinks.delta.transaction import commit_note, takes_pairs, transaction
 from surestart.spark.delta_table import create_or_check_table
 from surestart.spark.session import applied
 from surestart.spark.settings import MERGE, pairs

@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.facts.delta.batch_commits import read_new_steps, read_noted_commits, read_steps, rows_of
-from surestart.sinks.batch_error import doctor_of
-from surestart.sinks.delta.identity import commit_note
-from surestart.sinks.delta.skipped_batch import SkippedBatch
-from surestart.sinks.delta.transaction import append_pair
-from surestart.sinks.delta.whole_batch import BatchShort, refuse_empty_looks
+from surestart.sinks.batch_error import BatchShort, SkippedBatch, doctor_of, refuse_empty_looks
+from surestart.sinks.delta.transaction import append_pair, commit_note
 from surestart.stage import BatchContext
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from surestart.errors import CannotTell
 from surestart.history.claim_file import read_claim
 from surestart.history.describe_run import named
 from surestart.sinks.batch_error import BatchError
-from surestart.sinks.delta.identity import read_local_query_id, read_query_id
+from surestart.sinks.delta.transaction import read_local_query_id, read_query_id
 from surestart.spark.session import running_query_id
 from surestart.stage import BatchContext
 from surestart.typed import surestart

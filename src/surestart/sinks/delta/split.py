@@ -26,12 +26,12 @@ from surestart.environment import Environment, Table
 from surestart.facts.delta.batch_commits import read_noted_commits, read_steps, rows_of_batch
 from surestart.failpoints import fail_point
 from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
+from surestart.sinks.batch_error import refuse_empty_looks, refuse_short
 from surestart.sinks.delta.append import append_once
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
 from surestart.sinks.delta.same_identity import read_identity, same_identity
-from surestart.sinks.delta.whole_batch import refuse_empty_looks, refuse_short
 from surestart.spark.delta_table import create_or_check_table, read_table
-from surestart.spark.large_side import large_side
+from surestart.spark.every_line import large_side
 from surestart.spark.session import keeps_batch_rows, persisted
 from surestart.stage import BatchContext
 

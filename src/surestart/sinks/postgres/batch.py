@@ -36,7 +36,7 @@ from surestart.facts.postgres.target import check_columns, check_upsert, find_ta
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
-from surestart.sinks.delta.whole_batch import BatchShort
+from surestart.sinks.batch_error import BatchShort
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import append_rows, keep_reported_rows, refuse_misfit, upsert_rows
 from surestart.sinks.postgres.staging import create_staging, drop_leftovers, staging_name

@@ -21,7 +21,7 @@ from surestart.facts.postgres.types import StagedColumn, staged
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
 from surestart.sinks.postgres.binary import HEADER, TRAILER, encode
-from surestart.spark.collect_batches import collect_batches
+from surestart.spark.every_line import collect_batches
 from surestart.typed import in_the_code
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from surestart.errors import Refused, UsageError
 from surestart.streams.adopt.write_stream import HEADER
+from surestart.streams.change_file import unwritable, write_over
 from surestart.streams.project_file import ProjectFile, parse_project_text, read_project_file
-from surestart.streams.write_file import unwritable, write_over
 from surestart.typed import in_the_code
 
 

@@ -1,19 +1,21 @@
-"""All of `surestart adopt`: from the roots to the text that is added to the file, with what a person should know."""
+"""All of `surestart adopt`: from the roots to the text that is added to the file, with what a person should know.
+
+A name for each stream, made of the folder in which its checkpoint lies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.streams.adopt.found import NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote
 from surestart.streams.adopt.join import Joined, join_streams
-from surestart.streams.adopt.names import name_of
-from surestart.streams.adopt.notes import NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote
 from surestart.streams.adopt.read_found import read_checkpoints, read_tables
 from surestart.streams.adopt.walk import Say, walk_roots
 from surestart.streams.adopt.write_stream import stream_text
+from surestart.streams.change_file import NotCarriedByToml
 from surestart.streams.project_file import ProjectFile
-from surestart.streams.toml_text import NotCarriedByToml
 from surestart.typed import word
 
 
@@ -93,3 +95,39 @@ def _adopted(joined: Joined, taken: set[str]) -> Adopted:
     except NotCarriedByToml:
         taken &= before
         raise
+
+
+# Folders whose names say what they are, and not for which stream.
+_SAYS_NOTHING = re.compile(
+    r"_*(check-?points?|chk-?points?|chkpts?|ckpts?|chks?|cps?|streams?|streaming|tmp|data|current)_*", re.IGNORECASE
+)
+_LONGEST = 60
+
+
+def name_of(location: str, taken: set[str]) -> str:
+    """A name that no other stream has, also where case does not count; it is added to `taken`, in lower case."""
+    name = next(name for name in _names(location) if name.lower() not in taken)
+    taken.add(name.lower())
+    return name
+
+
+def _names(location: str) -> Iterator[str]:
+    folders = [_word(folder) for folder in re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*:", "", location).split("/")]
+    folders = [folder for folder in folders if folder]
+    telling = [folder for folder in folders if not _SAYS_NOTHING.fullmatch(folder)] or folders or ["stream"]
+    for count in range(1, min(len(telling), 4) + 1):
+        yield _valid("-".join(telling[-count:]))
+    number = 2
+    while True:
+        yield f"{_valid(telling[-1])}-{number}"
+        number += 1
+
+
+def _word(folder: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", folder).strip("-_")
+
+
+def _valid(name: str) -> str:
+    """`all` is every stream to the command line."""
+    name = name[-_LONGEST:].strip("-_")
+    return name if name[:1].isalpha() and name.lower() != "all" else f"stream-{name}"

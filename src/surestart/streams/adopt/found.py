@@ -1,9 +1,13 @@
-"""What was found, as values: a checkpoint with its sources, a table with its writers."""
+"""What was found, as values: a checkpoint with its sources, a table with its writers.
+
+What a person should know beyond the declarations, as notes of several kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from surestart.typed import NOTHING, NextStep
 
 
 @dataclass(frozen=True)
@@ -78,3 +82,39 @@ class FoundTable:
     def of_query(self, query_id: str) -> tuple[Writer, ...]:
         """The same query may write twice in one batch, under an id for each step."""
         return tuple(one for one in self.writers.values() if one.query_id == query_id)
+
+
+NO_TABLE = "checkpoint without a table"
+NO_CHECKPOINT = "table without a checkpoint"
+TWO_CHECKPOINTS = "two checkpoints write to one table"
+ONE_AFTER_THE_OTHER = "queries that followed one another"
+ANOTHER_ID = "folder used by two query ids"
+COPIED_CHECKPOINT = "copied checkpoint"
+COPIED_TABLE = "copied table"
+NOT_CARRIED = "name that TOML cannot carry"
+NOT_READ = "not read"
+NOT_DECLARED = "known stream, undeclared"
+KINDS = (
+    NO_TABLE,
+    NO_CHECKPOINT,
+    TWO_CHECKPOINTS,
+    ONE_AFTER_THE_OTHER,
+    ANOTHER_ID,
+    COPIED_CHECKPOINT,
+    COPIED_TABLE,
+    NOT_CARRIED,
+    NOT_READ,
+    NOT_DECLARED,
+)
+
+
+@dataclass(frozen=True)
+class AdoptionNote:
+    """kind: one of KINDS.
+    places: folders that it is about, the one to look at first.
+    next: what helps, where a command does."""
+
+    kind: str
+    places: tuple[str, ...]
+    says: str
+    next: NextStep = NOTHING

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from surestart.facts.checkpoint.log_file import FormatError
-from surestart.facts.evidence.iceberg_metadata import Snapshot, read_iceberg_metadata
+from surestart.facts.evidence.iceberg_sink import Snapshot, read_iceberg_metadata
 from surestart.facts.storage.storage import Storage
 from surestart.streams.adopt.found import FoundTable, Writer
 

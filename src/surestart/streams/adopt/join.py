@@ -16,8 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.find_checkpoints import DELTA, FILE_SINK, ICEBERG
-from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Writer
-from surestart.streams.adopt.notes import (
+from surestart.streams.adopt.found import (
     ANOTHER_ID,
     COPIED_CHECKPOINT,
     COPIED_TABLE,
@@ -26,8 +25,12 @@ from surestart.streams.adopt.notes import (
     ONE_AFTER_THE_OTHER,
     TWO_CHECKPOINTS,
     AdoptionNote,
+    FoundCheckpoint,
+    FoundSource,
+    FoundTable,
+    Writer,
 )
-from surestart.words.time_text import time_text
+from surestart.words.amounts import time_text
 
 _CLONE = "CLONE"
 

@@ -8,8 +8,8 @@ from surestart.facts.checkpoint.find_checkpoints import DELTA, FILE_SINK, ICEBER
 from surestart.facts.checkpoint.positions import AUTO_LOADER
 from surestart.streams.adopt.found import Writer
 from surestart.streams.adopt.join import Joined, JoinedSink, JoinedSource
+from surestart.streams.change_file import toml_text
 from surestart.streams.project_file import SOURCE_KINDS
-from surestart.streams.toml_text import toml_text
 
 HEADER = """\
 # The streams that surestart judges and guards. `surestart adopt` adds to this file and changes nothing in it.

@@ -1,12 +1,15 @@
-"""The step of a plan that clears a stage's PostgreSQL table, with what it does to how many rows."""
+"""The steps of a plan that clear the sinks of a stage beside its Delta tables: a PostgreSQL table, or a sink of your
+own, which takes out all that it holds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
+from surestart.history.describe_run import plan_command
+from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link, OwnSink
 from surestart.remedies.basis.database_facts import count_going, read_database, read_marks
 from surestart.remedies.basis.plan import Effect, Step
 from surestart.sinks.postgres.sink import PostgresSink
@@ -60,3 +63,19 @@ def _refuse_unknown(link: Link, sink: PostgresSink) -> None:
         next=surestart("plan", "reset", link.name, "-o", "plan.json", note="all of it, from the beginning"),
         code="DatabaseOnly",
     )
+
+
+def plan_own_sink(environment: Environment, link: Link, own: OwnSink, keeps: bool) -> tuple[Effect, Step]:
+    """keeps: some rows are to stay. A sink of your own can only give up all of them, so that is refused."""
+    if keeps:
+        raise Refused(
+            f"{link.query} writes to {own.label}, which is cleared as a whole or not at all",
+            meaning="Some of its rows would have to stay. Nothing was planned.",
+            next=plan_command(environment, "reset", link.name, note="all of it, from the beginning"),
+            code="SinkClearedWhole",
+        )
+    held = own.sink.read_holdings(environment)
+    rows = "?" if held.rows is None else f"{held.rows:,}"
+    what = f"have {own.label} take out all it holds: {rows} rows"
+    step = Step(f"sink:{own.target}", "sink", what, link.name, {"sink": own.target, "exists": bool(held.id)})
+    return Effect(own.label, "remove rows", held.rows, None, held.size), step

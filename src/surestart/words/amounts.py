@@ -1,4 +1,4 @@
-"""Times and spans as they are printed: UTC, to the minute or exact, the same on every machine."""
+"""Times, spans, sizes and batches as they are printed: UTC, to the minute or exact, the same on every machine."""
 
 from __future__ import annotations
 
@@ -40,3 +40,15 @@ def age_text(now: int, then: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size:,} {unit}"
     return f"{seconds} s"
+
+
+def batches(first: int, last: int) -> str:
+    return f"batch {first}" if first == last else f"batches {first}..{last}"
+
+
+def size_text(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,64 @@
+"""What Spark spells differently from line to line, the same on every line; and what it takes to be small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+
+def is_valid_utf8(text: Column) -> Column:
+    """Whether the bytes of a string column are UTF-8."""
+    from pyspark.sql import functions as F
+
+    if hasattr(F, "is_valid_utf8"):
+        return F.is_valid_utf8(text)
+    # Java puts U+FFFD in the place of what it cannot decode, so such bytes do not come back as they were.
+    given = text.cast("binary")
+    return F.encode(F.decode(given, "UTF-8"), "UTF-8") == given
+
+
+def try_timestamp(text: Column) -> Column:
+    """The time that the text names, or null."""
+    from pyspark.sql import functions as F
+
+    # Asked of the class: a column takes any name that it does not know for one of a field.
+    return text.try_cast("timestamp") if hasattr(type(text), "try_cast") else F.try_to_timestamp(text)
+
+
+def collect_batches(rows: DataFrame) -> Iterable[pa.RecordBatch]:
+    """Every row once, in batches."""
+    if hasattr(rows, "toArrow"):
+        return rows.toArrow().to_batches()  # type: ignore[no-any-return]
+    # Spark 3.5 gives no Arrow to the driver; its tasks can write it, and bytes are collected as ever.
+    packed = rows.mapInArrow(_pack, "batches binary").collect()
+    return (batch for row in packed for batch in _unpack(row["batches"]))
+
+
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for batch in batches:
+        held = pa.BufferOutputStream()
+        with pa.ipc.new_stream(held, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"batches": pa.array([held.getvalue().to_pybytes()], pa.binary())})
+
+
+def _unpack(packed: bytes) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(packed) as stream:
+        yield from stream
+
+
+def large_side(rows: DataFrame) -> DataFrame:
+    """The same rows; a join that they are the right side of sorts and merges.
+
+    Spark sends the smaller side of a join to every task when it expects less than 10 MB of it. It goes by the size of
+    the files, and positions are a small part of those and compress well: those of ten million rows passed for small,
+    and an undo ended after 300 s with `Could not execute broadcast`."""
+    return rows.hint("merge")
