@@ -22,7 +22,7 @@ PUBLIC = [name for name in surestart.__all__ if name != "__version__"]
 def test_what_a_type_checker_sees_is_what_is_imported() -> None:
     (seen,) = [node for node in ast.parse(FACE.read_text()).body if isinstance(node, ast.If)]
     declared = {
-        alias.asname: (node.module, alias.name)
+        alias.asname or alias.name: (node.module, alias.name)
         for node in seen.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
