@@ -72,7 +72,7 @@ def test_tests_import_each_other_in_one_way() -> None:
 
 
 def test_sql_takes_no_named_parameters() -> None:
-    """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.spark.sql_values)."""
+    """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.spark.every_line)."""
     called = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in MODULES

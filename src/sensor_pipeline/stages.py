@@ -209,7 +209,7 @@ def _decoders(settings: Mapping[str, str]) -> tuple[Transform, AsksRegistry | No
     kind = settings.get("format") or "json"
     if kind == "json":
         return to_readings, None
-    from sensor_pipeline.deserialize_avro import AvroReadings
+    from sensor_pipeline.deserialize import AvroReadings
     from surestart import FolderResolver, RegistryResolver, read_fixed_schema
 
     registry, schema = settings.get("registry", ""), settings.get("avro_schema", "")

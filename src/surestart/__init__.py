@@ -13,8 +13,7 @@ from surestart.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from surestart.avro.decode import decode_avro
-    from surestart.avro.registry import RegistryResolver
-    from surestart.avro.registry_split import AsksRegistry, RegistrySplit
+    from surestart.avro.registry import AsksRegistry, RegistryResolver, RegistrySplit
     from surestart.avro.schemas import FixedSchema, FolderResolver, SchemaResolver, read_fixed_schema
     from surestart.cli.stage_answers import ask_stages as diagnose
     from surestart.declaration import SinkDeclaration, SourceDeclaration
@@ -112,8 +111,7 @@ _NAMES = {
     "surestart.errors": "SurestartError UsageError Refused CannotTell StoppedHalfway Unexpected",
     # Avro
     "surestart.avro.decode": "decode_avro",
-    "surestart.avro.registry_split": "RegistrySplit AsksRegistry",
-    "surestart.avro.registry": "RegistryResolver",
+    "surestart.avro.registry": "RegistrySplit AsksRegistry RegistryResolver",
     "surestart.avro.schemas": "FolderResolver FixedSchema SchemaResolver read_fixed_schema",
     # A count of your own
     "surestart.facts.checkpoint.stage_progress": (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sensor_pipeline.deserialize_avro import READER
+from sensor_pipeline.deserialize import READER
 from sensor_pipeline.stages import build_stages
 from surestart.avro.decode import refuse_without_avro
 from surestart.environment import Environment

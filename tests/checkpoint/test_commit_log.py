@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from surestart.facts.checkpoint.commit_log import parse_commit_log
+from surestart.facts.checkpoint.batch_logs import parse_commit_log
 from surestart.facts.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
 from tests.checkpoint.checkpoint_maker import commit_text
 

@@ -18,7 +18,7 @@ from surestart.facts.storage.local_files import LocalStorage
 from surestart.remedies.basis.cut_checkpoint import forget_cut, is_placed, place_cut, scratch_folder, write_cut
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.planning.plan_rewind import describe_loss
-from surestart.remedies.planning.rewind_batches import (
+from surestart.remedies.planning.rewind_table import (
     file_not_looked_for,
     find_fault,
     kept_batches,

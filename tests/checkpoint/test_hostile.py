@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from surestart.facts.checkpoint.commit_log import parse_commit_log
+from surestart.facts.checkpoint.batch_logs import parse_commit_log, parse_offset_log
 from surestart.facts.checkpoint.log_file import FormatError
-from surestart.facts.checkpoint.offset_log import parse_offset_log
 from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
 from surestart.verdict.inspection import inspect_checkpoint

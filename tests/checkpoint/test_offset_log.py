@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from surestart.facts.checkpoint.batch_logs import parse_offset_log
 from surestart.facts.checkpoint.log_file import EMPTY, TORN, VERSION, FormatError
-from surestart.facts.checkpoint.offset_log import parse_offset_log
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, KafkaPosition, NoPosition
 from tests.checkpoint.checkpoint_maker import CONFS, compact, delta, files, kafka, offsets_text
 

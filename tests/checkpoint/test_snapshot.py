@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from surestart.facts.checkpoint.batch_logs import guess_writer_version
 from surestart.facts.checkpoint.log_file import EMPTY, NOT_A_FILE, STALE_CRC, TORN
-from surestart.facts.checkpoint.offset_log import guess_writer_version
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from tests.checkpoint.checkpoint_maker import (
     CONFS,

@@ -17,7 +17,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
 from surestart.report.evidence_bundle import write_bundle
 from surestart.verdict.ask_stages import ask_stage
-from surestart.words.redaction import MARK, redact, secret_values
+from surestart.words.inert import MARK, redact, secret_values
 from tests.diagnosis.called import surestart
 from tests.diagnosis.environment_by_hand import IDS, checkpoint, lay_out, table, write_batch
 from tests.diagnosis.stage_values import NOW

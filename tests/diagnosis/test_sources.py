@@ -15,7 +15,7 @@ from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition
 from surestart.facts.checkpoint.snapshot import CheckpointSource, read_checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit import FileChanges
-from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.commit_notes import note_of
 from surestart.facts.delta.schema_change import changed_columns
 from surestart.facts.delta.unread_commits import PassedCommits, TableReading
 from surestart.facts.evidence.source_evidence import (

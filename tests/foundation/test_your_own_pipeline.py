@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.delta.pinned import read_table_rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your-own-pipeline.md").read_text(encoding="utf-8")
 LANDED, RUN, REMEDY, BACK = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)

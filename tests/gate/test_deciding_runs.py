@@ -18,8 +18,7 @@ from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import ENDED, FINISHED, REMEDY, RunRecord
 from surestart.runs.find_owner import refuse_live_owner
-from surestart.runs.history_findings import find_history
-from surestart.runs.identities import read_topic_id
+from surestart.runs.history_findings import find_history, read_topic_id
 from surestart.words.next_commands import Commands
 
 QUERY, PLACE = "q", "/ck/q"

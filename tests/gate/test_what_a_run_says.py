@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from surestart.errors import SurestartError
 from surestart.report.json.json_log import JsonLog
-from surestart.report.text.progress import ProgressLines
+from surestart.report.text.run_table import ProgressLines
 from surestart.runs.runner import BatchProgress, StageRun
 
 

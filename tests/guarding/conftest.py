@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import surestart
-from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.delta.pinned import read_table_rows
 from surestart.guarding.declared import find_declared
 from surestart.guarding.watched import watched_here
 from surestart.history.read_runs import read_runs

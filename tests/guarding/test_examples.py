@@ -21,7 +21,7 @@ from examples import scene as examples_scene
 import surestart
 from surestart.cli.main import main
 from surestart.errors import EXIT_REFUSED
-from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.delta.pinned import read_table_rows
 from surestart.local.kafka_broker import kafka_broker
 
 EXAMPLES = Path(examples_scene.__file__).parent

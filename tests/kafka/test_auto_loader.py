@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from surestart.errors import UsageError
-from surestart.sources.auto_loader import COLUMNS, file_stream, reader_options
+from surestart.sources.files import COLUMNS, file_stream, reader_options
 
 LAST_MONTH = time.time() - 30 * 24 * 3600
 

@@ -14,7 +14,7 @@ from surestart.errors import Refused, UsageError
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
-from surestart.remedies.basis.ranges import Range, narrow_evidence
+from surestart.remedies.basis.position_sets import Range, narrow_evidence
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay

@@ -19,7 +19,7 @@ from surestart.facts.kafka.evidence import known_topic_id, read_kafka_evidence
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import DIED, FINISHED, REMEDY, RunRecord
 from surestart.notebooks.exploration import explore
-from surestart.runs.identities import read_source_ids, read_topic_id
+from surestart.runs.history_findings import read_source_ids, read_topic_id
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
 from surestart.words.finding import Verdict

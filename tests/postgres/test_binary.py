@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surestart.sinks.postgres.binary import HEADER, TRAILER, encode
+from surestart.sinks.postgres.copy import HEADER, TRAILER, encode
 from tests.postgres.database import Database, arrow_columns
 
 MOMENTS = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999))

@@ -18,7 +18,7 @@ from surestart.journal.stage_start import StageStart
 from surestart.remedies.apply.apply import ALREADY
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.plan import Plan, Step, environment_facts
-from surestart.remedies.basis.ranges import Range
+from surestart.remedies.basis.position_sets import Range
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
 from surestart.remedies.planning.plan_retire import plan_retire

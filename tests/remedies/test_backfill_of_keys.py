@@ -12,10 +12,10 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.journal import BEGUN, Journal, JournalEntry, append_entry
 from surestart.remedies.apply.apply import ALREADY
-from surestart.remedies.basis.backfill_sinks import sinks_of
+from surestart.remedies.basis.backfill_target import sinks_of
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan
-from surestart.remedies.basis.ranges import Range
+from surestart.remedies.basis.position_sets import Range
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.count import newest_rows, position_gaps
 from surestart.remedies.count.certificate import certify

@@ -16,7 +16,7 @@ from surestart.cli.plan import check_options
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import EXIT_FINDINGS, Refused, UsageError
 from surestart.facts.delta import Commit, read_delta_log
-from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.commit_notes import note_of
 from surestart.facts.evidence.sink_evidence import without_undone
 from surestart.journal.journal import FILLING, read_journals
 from surestart.remedies.apply.apply import ALREADY, Applied, apply_plan

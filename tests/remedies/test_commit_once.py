@@ -11,7 +11,7 @@ import pytest
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import Commit, read_delta_log, read_history
-from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
+from surestart.facts.delta.commit_notes import find_undos, note_of, read_remedy_note
 from surestart.journal import commit_once
 from surestart.journal.commit_once import append_step_once, find_commit, find_undo, mark_once, replace_once
 from surestart.remedies.basis.other_writers import _strange

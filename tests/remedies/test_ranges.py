@@ -9,7 +9,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.remedies.basis.ranges import Range, read_range_rows
+from surestart.remedies.basis.position_sets import Range, read_range_rows
 from tests.foundation.rows import land
 
 

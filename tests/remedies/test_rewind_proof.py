@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.of_stages import apply_to_stages, plan_of_stages, undo_of_stages
-from surestart.remedies.planning.rewind_batches import batches_with_state, kept_batches
+from surestart.remedies.planning.rewind_table import batches_with_state, kept_batches
 from surestart.remedies.planning.wanted import Wanted
 from surestart.runs.judge_start import judge_stage, read_history_or_tell
 from surestart.spark.session import applied

@@ -16,7 +16,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.facts.delta.commit import CommitMark
-from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
+from surestart.facts.delta.commit_notes import MARKER, REWIND, note_of
 from surestart.journal.journal import BEGUN, DONE, Journal, JournalEntry
 from surestart.journal.journal_row import PassOverNote
 from surestart.remedies.basis.chain import read_chain

@@ -11,7 +11,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
 from surestart.errors import CannotTell, Refused
 from surestart.facts.delta.commit import Commit, CommitMark, FileChanges, build_commit
-from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
+from surestart.facts.delta.commit_notes import MARKER, REWIND, note_of
 from surestart.facts.evidence.sink_evidence import without_undone
 from surestart.journal.journal import BEGUN, DONE, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.stage_start import former_ids

@@ -11,7 +11,7 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.commit_notes import note_of
 from surestart.journal import commit_once
 from surestart.journal.journal import (
     BEGUN,

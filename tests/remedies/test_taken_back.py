@@ -14,7 +14,7 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
-from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.commit_notes import note_of
 from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.journal_row import PassOverNote
 from surestart.journal.stage_start import StageStart, find_start, next_reading

@@ -16,7 +16,7 @@ import pytest
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.facts.delta import read_history
-from surestart.facts.delta.remedy_note import find_undos
+from surestart.facts.delta.commit_notes import find_undos
 from surestart.failpoints import VARIABLE
 from surestart.journal.journal import FINISHED, WITHDRAWN
 from surestart.remedies.basis.plan import Plan

@@ -15,9 +15,8 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.streams.as_pipeline import environment_of_streams, stage_of_stream
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
-from surestart.verdict.change import ChangeClass
+from surestart.verdict.change import ChangeClass, read_declared, same_state
 from surestart.verdict.change_safety import classify_changes
-from surestart.verdict.state_change import read_declared, same_state
 
 UNSAFE, UNDEFINED, CANNOT_TELL = ChangeClass.UNSAFE, ChangeClass.UNDEFINED, ChangeClass.CANNOT_TELL
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"

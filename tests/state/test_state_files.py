@@ -12,14 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm
 from surestart.facts.checkpoint.store_versions import StoreVersions
-from surestart.facts.checkpoint.torn import NotInState, Torn, UnknownForm
 from surestart.facts.state import hdfs_rows
-from surestart.facts.state.compressed import unpacked
-from surestart.facts.state.hdfs_rows import RowReading, TooLarge, read_hdfs_rows
+from surestart.facts.state.hdfs_rows import (
+    DELETE,
+    DELETE_RANGE,
+    MERGE,
+    PUT,
+    RowReading,
+    StateRecord,
+    TooLarge,
+    read_changelog,
+    read_hdfs_rows,
+    read_records,
+)
 from surestart.facts.state.lz4_blocks import read_blocks, unpack_block, xxh32_plain
 from surestart.facts.state.lzf_blocks import unpack_lzf
-from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, PUT, StateRecord, read_changelog, read_records
+from surestart.facts.state.open_file import unpacked
 from surestart.facts.state.snappy_blocks import unpack_snappy
 from surestart.facts.storage.local_files import LocalStorage
 from tests.state.spark_row import lz4_blocks, records

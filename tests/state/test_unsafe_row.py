@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surestart.facts.checkpoint.log_file import Torn, UnknownForm
 from surestart.facts.checkpoint.state_types import Array, Atom, Field, Map, Struct, Type, read_type, type_text
-from surestart.facts.checkpoint.torn import Torn, UnknownForm
 from surestart.facts.state.unsafe_row import RowDecoder
 from tests.state import spark_row
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from surestart.cli.main import main
-from surestart.streams.adopt.add import add_to_file
 from surestart.streams.adopt.adopt import Adoption, adopt
 from surestart.streams.adopt.found import ANOTHER_ID, NO_CHECKPOINT, NOT_CARRIED, NOT_READ, TWO_CHECKPOINTS
+from surestart.streams.adopt.write_stream import add_to_file
 from surestart.streams.project_file import read_project_file
 from tests.deltalog.handmade import info, txn
 from tests.streams.lake import Lake, make_lake

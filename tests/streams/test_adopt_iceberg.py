@@ -9,7 +9,7 @@ import pytest
 
 from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
 from surestart.facts.storage.local_files import LocalStorage
-from surestart.streams.adopt.iceberg import read_iceberg
+from surestart.streams.adopt.read_found import read_iceberg
 from tests.checkpoint.checkpoint_maker import QUERY_ID
 from tests.fleet.make_iceberg import ARCHIVE, KINDS
 from tests.fleet.test_iceberg_sink import FIVE, OTHER, batch, snapshot, write_table

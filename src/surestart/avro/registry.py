@@ -7,7 +7,12 @@
 The second and third are asked once, before a start (`check`). Credentials stand in a secret scope or in
 SURESTART_REGISTRY_USERNAME and _PASSWORD, or _TOKEN, never in the URL; `with_credentials` reads them for a function
 that runs elsewhere.
-"""
+
+The split of good and quarantined rows by Avro records whose schemas are in a registry.
+
+prepare        the registry answers these credentials, and has the subject; else nothing is started
+batch_writer   the credentials are read here: on Spark Connect the function of a batch runs in the server's worker,
+               which has neither this process' variables nor its secret scopes"""
 
 from __future__ import annotations
 
@@ -20,12 +25,20 @@ from base64 import b64encode
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from surestart.avro.decode import refuse_without_avro
 from surestart.avro.schemas import WriterSchema, checked_schema, unknown
+from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace
+from surestart.sinks.delta.split import DeltaSplit, SplitBatch
+from surestart.stage import BatchContext
 from surestart.typed import surestart, typed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")
@@ -220,3 +233,33 @@ def _error_code(body: bytes) -> int:
         return int(json.loads(body)["error_code"])
     except (ValueError, KeyError, TypeError):
         return 0
+
+
+class AsksRegistry(Protocol):
+    """What decides about the rows of a batch by the schemas of a registry. It is pickled once it has credentials."""
+
+    def check(self) -> None:
+        """Raises when the registry cannot be used."""
+
+    def with_credentials(self) -> AsksRegistry: ...
+
+    def __call__(self, raw: DataFrame) -> DataFrame: ...
+
+
+@dataclass(frozen=True)
+class RegistrySplit(DeltaSplit):
+    """A split whose batches ask a schema registry.
+
+    per_batch: what asks it; the credentials are read when a run starts."""
+
+    per_batch: AsksRegistry | None = None
+
+    def prepare(self, spark: SparkSession, environment: Environment) -> None:
+        if self.per_batch is not None:
+            refuse_without_avro(spark)
+            self.per_batch.check()
+        super().prepare(spark, environment)
+
+    def batch_writer(self, context: BatchContext) -> SplitBatch:
+        per_batch = self.per_batch.with_credentials() if self.per_batch is not None else None
+        return replace(super().batch_writer(context), per_batch=per_batch)

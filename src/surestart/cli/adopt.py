@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(schema_text())
         return EXIT_FINE
     from surestart.report.text.adoption import adoption_json, render_adoption
-    from surestart.streams.adopt.add import add_to_file, read_if_there
     from surestart.streams.adopt.adopt import adopt
+    from surestart.streams.adopt.write_stream import add_to_file, read_if_there
 
     path = Path(args.output).expanduser()
     project = read_if_there(path)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 
 def read_roots(args: argparse.Namespace) -> list[str]:
     """The roots as absolute places, in the order given; one is walked once for checkpoints and tables alike."""
-    from surestart.streams.places import absolute_place
+    from surestart.streams.stream import absolute_place
 
     given = [*args.checkpoints, *args.tables]
     if not given:

@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 
             sys.stdout.write("\n" + render_inspection(diagnoses[0].inspection))
     if args.html:
+        from surestart.report.html.fleet import render_stages_html
         from surestart.report.html.page import write_page
-        from surestart.report.html.stages import render_stages_html
         from surestart.verdict.unread import read_ends
 
         runs = _former_runs(environment)

@@ -19,8 +19,7 @@ from surestart.cli.pipelines import load_pipeline
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE, SurestartError, UsageError
 from surestart.report.json.json_log import JsonLog
-from surestart.report.text.progress import ProgressLines
-from surestart.report.text.run_table import run_table
+from surestart.report.text.run_table import ProgressLines, run_table
 from surestart.typed import surestart
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from surestart.words.inert import inert
 
 if TYPE_CHECKING:
     from surestart.errors import SurestartError
+    from surestart.facts.checkpoint.log_file import NotInState
     from surestart.facts.checkpoint.snapshot import Checkpoint
-    from surestart.facts.checkpoint.torn import NotInState
     from surestart.facts.state.read_rows import ShownRows, StoreLook
     from surestart.facts.storage.storage import Storage
 
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from surestart.errors import EXIT_FINE
+    from surestart.facts.checkpoint.log_file import NotInState
     from surestart.facts.checkpoint.snapshot import read_checkpoint
-    from surestart.facts.checkpoint.torn import NotInState
     from surestart.facts.storage.open_storage import open_storage
     from surestart.facts.storage.read_budget import BoundedStorage, ReadBudget
 
@@ -152,7 +152,7 @@ def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: NotInSta
 
 def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows) -> SurestartError:
     from surestart.errors import CannotTell
-    from surestart.facts.checkpoint.torn import UnknownForm
+    from surestart.facts.checkpoint.log_file import UnknownForm
     from surestart.facts.state.rocksdb_rows import NotInstalled
     from surestart.typed import surestart
     from surestart.words.extras import install_extra

@@ -11,7 +11,7 @@ from surestart.cli.arguments import add_environment_arguments, read_given_enviro
 from surestart.cli.doctor import given_options
 from surestart.declaration import StageDeclaration
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINE, CannotTell
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log, read_history
 from surestart.facts.delta.listing import NoDeltaLog

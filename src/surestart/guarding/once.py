@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from surestart.environment import Table
 from surestart.errors import UsageError
-from surestart.facts.delta.batch_commits import read_steps
+from surestart.facts.delta.commit_notes import read_steps
 from surestart.guarding.batch_identity import identity_of_batch
 from surestart.guarding.once_writers import carry, may_be_one
 from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, append_pair, commit_note

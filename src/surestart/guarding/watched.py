@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
-from surestart.facts.delta.batch_commits import rows_of_tables
+from surestart.facts.delta.commit_notes import rows_of_tables
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import FAILED, FINISHED, STOPPED

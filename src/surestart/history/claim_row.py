@@ -28,9 +28,9 @@ from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import RunRecord, read_record
 from surestart.spark.delta_table import create_in_catalog, read_columns, read_table
+from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark.sql_values import select_values
 from surestart.typed import spark_sql
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def read_claim_rows(environment: Environment, spark: SparkSession | None) -> tup
     table = environment.table(TABLE)
     found: Iterable[Mapping[str, Any]]
     if table.path and ("://" not in table.path or spark is None):
-        from surestart.facts.delta.rows import read_table_rows
+        from surestart.facts.delta.pinned import read_table_rows
 
         try:
             found = list(read_table_rows(table.path))

@@ -30,7 +30,7 @@ from pathlib import Path
 from surestart.errors import CannotTell
 from surestart.facts.delta.actions import damaged, read_actions
 from surestart.facts.delta.listing import commit_name, read_listing
-from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.delta.pinned import read_table_rows
 from surestart.facts.storage.open_storage import open_storage, open_unbounded
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage

@@ -127,7 +127,7 @@ def _claims_unread(path: Path, error: OSError) -> CannotTell:
 
 
 def _rows(environment: Environment) -> list[RunRecord]:
-    from surestart.facts.delta.rows import read_table_rows
+    from surestart.facts.delta.pinned import read_table_rows
 
     table = environment.table(TABLE)
     try:

@@ -17,9 +17,9 @@ from surestart.history.claim_row import remember_runs
 from surestart.history.read_runs import read_former_runs
 from surestart.history.run_record import COLUMNS, NOTE, TABLE, RunRecord
 from surestart.spark.delta_table import create_in_catalog
+from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark.sql_values import select_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.facts.delta import Commit, history_evidence, read_history
-from surestart.facts.delta.remedy_note import find_undos, note_of, read_remedy_note
+from surestart.facts.delta.commit_notes import find_undos, note_of, read_remedy_note
 from surestart.sinks.delta.transaction import nothing, save_with_pair
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import applied

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.spark.delta_table import create_in_catalog
+from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark.sql_values import select_values
 from surestart.typed import surestart
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.active_files import read_added_files
+from surestart.facts.delta.commit_notes import REWIND, is_restored
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.facts.delta.remedy_note import REWIND, is_restored
 from surestart.facts.evidence.session_evidence import with_changes
 from surestart.history.describe_run import plan_command
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry

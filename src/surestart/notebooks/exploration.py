@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.typed import in_the_notebook, surestart
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
@@ -108,7 +108,7 @@ def _explore_path(path: str, sink: str, spark: SparkSession | None) -> Explorati
 
 def _explore_stages(pipeline: Pipeline, settings: Mapping[str, str], spark: SparkSession | None) -> Exploration:
     from surestart.cli.stage_answers import ask_stages
-    from surestart.report.html.stages import render_stages_html
+    from surestart.report.html.fleet import render_stages_html
     from surestart.verdict.unread import read_ends
 
     environment = environment_from_settings(settings["environment"], pipeline.name, settings)

@@ -12,7 +12,7 @@
         <stage>/listing.txt          the checkpoint's files with sizes and times
         <stage>/checkpoint/…         its newest log files, byte for byte unless a secret stood in them
 
-No table data is in it. Text is redacted: surestart.words.redaction.
+No table data is in it. Text is redacted: surestart.words.inert.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from surestart.report.json.stages import stages_json
 from surestart.report.text.stage_table import render_stages
 from surestart.typed import NextStep, surestart
 from surestart.verdict.diagnose import Diagnosis
-from surestart.words.inert import inert
-from surestart.words.redaction import redact, secret_values
+from surestart.words.inert import inert, redact, secret_values
 
 _KEPT_ENTRIES = 12
 _FILE_LIMIT = 256 << 10

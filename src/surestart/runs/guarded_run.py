@@ -15,7 +15,7 @@ from surestart.history.claim_file import HeldClaim
 from surestart.history.describe_run import named, now_ms
 from surestart.history.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
 from surestart.history.write_runs import append_runs
-from surestart.runs.identities import read_sink_ids
+from surestart.runs.history_findings import read_sink_ids
 from surestart.stage import Stage
 from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis

@@ -18,8 +18,7 @@ from surestart.facts.storage.storage import Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.read_runs import read_deciding_runs
 from surestart.history.run_record import REMEDY, RunRecord
-from surestart.runs.history_findings import find_history
-from surestart.runs.identities import read_topic_id
+from surestart.runs.history_findings import find_history, read_topic_id
 from surestart.spark.session import spark_version
 from surestart.stage import Stage
 from surestart.verdict.ask_stages import ask_stage

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.environment import Environment, Table
 from surestart.errors import SurestartError, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.delta.batch_commits import rows_of_tables
+from surestart.facts.delta.commit_notes import rows_of_tables
 from surestart.history.describe_run import options_of
 from surestart.runs.stage_failures import active_already, dropped, failed, not_started
 from surestart.sinks.delta.receipts import ReceiptReader

@@ -24,7 +24,7 @@ from surestart.history.run_record import TABLE, RunRecord
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.runs.find_owner import claim_by_file, claim_or_refuse, refuse_live_owner, seize_or_refuse
 from surestart.runs.guarded_run import GuardedRun, died_run, write_warning
-from surestart.runs.identities import read_source_ids
+from surestart.runs.history_findings import read_source_ids
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import refuse_too_old

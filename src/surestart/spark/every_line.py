@@ -1,4 +1,7 @@
-"""What Spark spells differently from line to line, the same on every line; and what it takes to be small."""
+"""What Spark spells differently from line to line, the same on every line; and what it takes to be small.
+
+Values inside SQL text. Named parameters would do the same, but Delta's parser drops them on Spark 4.1 and 4.2 (Delta
+4.4.0: UNBOUND_SQL_PARAMETER, seen)."""
 
 from __future__ import annotations
 
@@ -62,3 +65,20 @@ def large_side(rows: DataFrame) -> DataFrame:
     the files, and positions are a small part of those and compress well: those of ten million rows passed for small,
     and an undo ended after 300 s with `Could not execute broadcast`."""
     return rows.hint("merge")
+
+
+def sql_value(value: object, kind: str) -> str:
+    """The value as an expression of that type. A text goes by its bytes, so nothing in it can end the literal."""
+    if value is None:
+        return f"CAST(NULL AS {kind})"
+    if isinstance(value, str):
+        return f"CAST(CAST(X'{value.encode().hex()}' AS STRING) AS {kind})"
+    if isinstance(value, int):
+        return f"CAST({int(value)} AS {kind})"
+    raise TypeError(f"a value of type {type(value).__name__} cannot be written as a literal")
+
+
+def select_values(rows: list[dict[str, object]], kinds: dict[str, str]) -> str:
+    """A query that gives these rows, with these columns and types."""
+    columns = [", ".join(f"{sql_value(row[name], kind)} AS `{name}`" for name, kind in kinds.items()) for row in rows]
+    return " UNION ALL ".join(f"SELECT {text}" for text in columns)

@@ -1,9 +1,13 @@
-"""A stream that surestart does not run, as a value: where its checkpoint is, what it reads, where its rows go."""
+"""A stream that surestart does not run, as a value: where its checkpoint is, what it reads, where its rows go.
+
+Where things lie, as people write it: one form for a file and for a command line."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import is_absolute
@@ -45,3 +49,14 @@ class Stream:
                 next=in_the_code(f"write the whole path of the checkpoint of {self.name!r}"),
                 code="StreamCheckpointRefused",
             )
+
+
+def absolute_place(given: str) -> str:
+    """As it was given where it names a store; a folder of this machine by its whole path."""
+    local = re.match(r"file:/", given)
+    if local:
+        given = "/" + unquote(given.removeprefix("file:")).lstrip("/")
+    given = re.sub(r"^dbfs:/+Volumes/", "/Volumes/", given)
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", given):
+        return given.rstrip("/")
+    return str(Path(given).expanduser().absolute())

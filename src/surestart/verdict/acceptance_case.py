@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from surestart.declaration import SinkDeclaration, StageDeclaration
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.verdict.shape_traces import traces_of_later_batches

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.errors import SurestartError
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import TOPIC, SinkEvidence, TopicRecords, sink_missing, sink_unreadable
 from surestart.verdict.acceptance_case import NextBatch

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit import WRITING
-from surestart.facts.delta.remedy_note import read_remedy_note
+from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.verdict.acceptance_case import NextBatch
 
 _WRITING_ENDS = ("AS SELECT",)

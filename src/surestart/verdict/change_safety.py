@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import may_be_called
 from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.spark.spark_lines import DEFAULT
-from surestart.verdict.change import Change, ChangeClass, line_number
-from surestart.verdict.state_change import same_state, state_changes
+from surestart.verdict.change import Change, ChangeClass, line_number, same_state, state_changes
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 

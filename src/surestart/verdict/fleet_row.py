@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.typed import NextStep, surestart
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.errors import UsageError
-from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
-from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_checkpoint
 from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
 from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, SparkLine, find_line

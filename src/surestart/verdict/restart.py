@@ -22,13 +22,11 @@ from enum import StrEnum
 
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint import log_file, positions
-from surestart.facts.checkpoint.commit_log import CommitLogEntry
-from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
 from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.checkpoint.log_folder import LogFolder
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition, UnknownPosition
-from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
+from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource, is_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.spark import spark_lines
 from surestart.words.amounts import batches

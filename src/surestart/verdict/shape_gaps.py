@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.verdict.restart import NextStart, Outcome
 from surestart.words.amounts import batches
-from surestart.words.do_not import KEEP, NO_EDIT
-from surestart.words.finding import Finding, Severity
+from surestart.words.finding import KEEP, NO_EDIT, Finding, Severity
 from surestart.words.next_commands import Commands
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint import positions
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import (
     DeltaPosition,
     FilesPosition,

@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition
-from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.verdict.restart import NextStart
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands

@@ -16,12 +16,10 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from surestart.declaration import StageDeclaration
-from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
-from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_next_start
-from surestart.verdict.shape_damage import find_damaged_logs
-from surestart.verdict.shape_folder import find_folder_shapes
+from surestart.verdict.shape_damage import find_damaged_logs, find_folder_shapes
 from surestart.verdict.shape_gaps import find_log_gaps
 from surestart.verdict.shape_positions import find_position_shapes
 from surestart.verdict.shape_sources import find_source_shapes

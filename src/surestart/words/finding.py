@@ -1,7 +1,15 @@
-"""A finding: a stable code, how bad it is, the evidence, and the three sentences a person needs next."""
+"""A finding: a stable code, how bad it is, the evidence, and the three sentences a person needs next.
+
+Labelled paragraphs that fit 80 columns, as findings and explanations are printed.
+
+What happened   The query would begin at batch 0, and the checkpoint
+                holds commits of an earlier one.
+
+The two mistakes with a checkpoint that are made most often and cost most, in words that every screen shares."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -85,3 +93,21 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
         if severity in severities:
             return verdict
     return Verdict.SAFE
+
+
+WIDTH = 80
+
+
+def labelled(label: str, text: str, indent: int = 2, gap: int = 16, keep_lines: bool = False) -> list[str]:
+    """The lines of one paragraph; nothing for an empty text. keep_lines: a command is never broken."""
+    if not text:
+        return []
+    head = " " * indent + label.ljust(gap)
+    if keep_lines:
+        return [head + text]
+    body = textwrap.wrap(text, WIDTH - len(head), break_long_words=True, break_on_hyphens=False)
+    return [head + body[0], *(" " * len(head) + line for line in body[1:])]
+
+
+KEEP = "delete the checkpoint: without its query id the sink cannot tell old rows from new ones."
+NO_EDIT = "write into the checkpoint by hand or delete single files: the batch ids stay known to the sink."

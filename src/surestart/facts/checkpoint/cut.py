@@ -20,10 +20,10 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry, parse_offset_log
 from surestart.facts.checkpoint.file_list import LONGEST
 from surestart.facts.checkpoint.log_file import LOG_LIMIT, VERSION, FormatError, parse_object, split_log_lines
 from surestart.facts.checkpoint.log_folder import is_batch_name, is_leftover
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry, parse_offset_log
 from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, read_named_files
 from surestart.facts.checkpoint.source_folder import read_source_folder

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from surestart.facts.checkpoint.commit_log import CommitLogEntry
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
 from surestart.facts.checkpoint.log_file import (
     EMPTY,
     NOT_A_FILE,
@@ -22,7 +22,6 @@ from surestart.facts.checkpoint.log_file import (
     parse_object,
     read_listed_bytes,
 )
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.storage.read_budget import NotRead
 from surestart.facts.storage.storage import FOLDER, FolderEntry, Storage
 

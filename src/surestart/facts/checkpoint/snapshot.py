@@ -5,7 +5,8 @@
 <checkpoint>/commits/N         batch N is committed        commit_log
 <checkpoint>/sources/K/        the sources' own notes      source_folder
 <checkpoint>/state/<operator>  state of aggregations, …    state_folder
-"""
+
+Whether a folder is a checkpoint at all, or one with other things in it."""
 
 from __future__ import annotations
 
@@ -15,23 +16,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from surestart.facts.checkpoint import positions
-from surestart.facts.checkpoint.commit_log import CommitLogEntry, parse_commit_log
-from surestart.facts.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
-from surestart.facts.checkpoint.log_file import (
-    NOT_A_FILE,
-    UNREADABLE,
-    LogFault,
+from surestart.facts.checkpoint.batch_logs import (
+    CommitLogEntry,
+    OffsetLogEntry,
+    SourceOffset,
+    guess_writer_version,
+    parse_commit_log,
+    parse_offset_log,
 )
+from surestart.facts.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
+from surestart.facts.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
 from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset, guess_writer_version, parse_offset_log
 from surestart.facts.checkpoint.positions import NumberPosition, Position
 from surestart.facts.checkpoint.signpost import read_signpost
-from surestart.facts.checkpoint.source_folder import (
-    SchemaLog,
-    SourceFolder,
-    read_schema_log,
-    read_source_folders,
-)
+from surestart.facts.checkpoint.source_folder import SchemaLog, SourceFolder, read_schema_log, read_source_folders
 from surestart.facts.checkpoint.state_folder import StateFolder, read_state
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
@@ -420,3 +418,14 @@ def _sampled(
         if len(folder.ids) > len(read):
             said.append(f"{folder.name}/: {len(read)} newest of {len(folder.ids)} files read, the rest by name only")
     return (*said, *(folder.sampled for folder in known if folder.sampled), *([state.sampled] if state.sampled else []))
+
+
+def is_checkpoint(checkpoint: Checkpoint) -> bool:
+    return not checkpoint.strange or bool(
+        checkpoint.query_id
+        or checkpoint.metadata_fault
+        or checkpoint.offsets_folder.exists
+        or checkpoint.commits_folder.exists
+        or checkpoint.sources_exist
+        or checkpoint.state.exists
+    )

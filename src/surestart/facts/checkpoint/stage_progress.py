@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from surestart.facts.checkpoint.commit_log import CommitLogEntry
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
 from surestart.facts.checkpoint.positions import AutoLoaderPosition, DeltaPosition, FilesPosition, KafkaPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 

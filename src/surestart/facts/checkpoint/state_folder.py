@@ -31,11 +31,13 @@ from surestart.facts.checkpoint.state_operator import (
     DEFAULT_STORE,
     STORES,
     OperatorNotes,
+    StoreSchema,
+    keeps_one_partition,
     read_operator_notes,
     read_state_schema,
     schema_path,
+    store_schema_text,
 )
-from surestart.facts.checkpoint.state_schema import StoreSchema, keeps_one_partition, store_schema_text
 from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage

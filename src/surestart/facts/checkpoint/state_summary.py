@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_schema import store_schema_text
+from surestart.facts.checkpoint.state_operator import store_schema_text
 from surestart.facts.checkpoint.store_versions import StoreVersions
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from surestart.facts.checkpoint.torn import Torn
+from surestart.facts.checkpoint.log_file import Torn
 
 # Deeper than any schema that people write; Python's own limit is a thousand calls.
 DEPTH = 60

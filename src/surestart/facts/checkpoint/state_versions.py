@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 
 from surestart.declaration import StageDeclaration
-from surestart.facts.checkpoint.commit_log import CommitLogEntry
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_schema import keeps_one_partition
+from surestart.facts.checkpoint.state_operator import keeps_one_partition
 from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
 
 

@@ -13,7 +13,7 @@ from surestart.facts.delta.active_files import ActiveFile, read_active_files
 from surestart.facts.delta.commit import Commit, CommitMark
 from surestart.facts.delta.describe_history import HistoryEvidence, history_evidence, transactions_from_history
 from surestart.facts.delta.log import DeltaLog, Transaction, read_delta_log, read_history
-from surestart.facts.delta.rows import read_table_rows
+from surestart.facts.delta.pinned import read_table_rows
 
 __all__ = [
     "ActiveFile",

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surestart.facts.delta import Commit
-from surestart.facts.delta.remedy_note import is_restored
+from surestart.facts.delta.commit_notes import is_restored
 
 _FEED = ("readchangefeed", "readchangedata")
 _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")

@@ -23,7 +23,7 @@ from surestart.facts.checkpoint.log_file import (
 )
 from surestart.facts.delta import Commit, DeltaLog, HistoryEvidence, Transaction
 from surestart.facts.delta.actions import integer
-from surestart.facts.delta.remedy_note import find_undos
+from surestart.facts.delta.commit_notes import find_undos
 
 LOG = "delta log"
 HISTORY = "table history"

@@ -10,14 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from surestart.facts.checkpoint.log_file import FormatError, crc_disagrees
+from surestart.facts.checkpoint.log_file import FormatError, UnknownForm, crc_disagrees
 from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.checkpoint.state_folder import STATE_FILE, StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
-from surestart.facts.checkpoint.torn import UnknownForm
-from surestart.facts.state.compressed import unpacked
-from surestart.facts.state.records import read_changelog, read_records
+from surestart.facts.state.hdfs_rows import read_changelog, read_records
+from surestart.facts.state.open_file import unpacked
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 
 # Read at once, to hold it against its checksum; a larger file is unpacked piece by piece, and its blocks are checked.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import BinaryIO
 
-from surestart.facts.checkpoint.torn import Torn
+from surestart.facts.checkpoint.log_file import Torn
 
 MAGIC = b"LZ4Block"
 _HEAD = struct.Struct("<BIII")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from surestart.facts.checkpoint.torn import Torn
+from surestart.facts.checkpoint.log_file import Torn
 from surestart.facts.state.lz4_blocks import read_exactly
 from surestart.facts.state.snappy_blocks import append_copy
 

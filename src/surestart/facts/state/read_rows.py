@@ -9,17 +9,14 @@ from dataclasses import dataclass, field
 from itertools import chain as one_after_another
 from typing import Any
 
-from surestart.facts.checkpoint.commit_log import CommitLogEntry
-from surestart.facts.checkpoint.log_file import FormatError
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
+from surestart.facts.checkpoint.log_file import FormatError, NotInState, Torn, TornFile, UnknownForm
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
-from surestart.facts.checkpoint.state_schema import StoreSchema
+from surestart.facts.checkpoint.state_operator import DEFAULT_STORE, StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
 from surestart.facts.checkpoint.state_versions import expected_partitions
 from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
-from surestart.facts.checkpoint.torn import NotInState, Torn, TornFile, UnknownForm
 from surestart.facts.state.hdfs_rows import RowReading, read_hdfs_rows
 from surestart.facts.state.rocksdb_form import key_decoder, value_decoder, without_checksums
 from surestart.facts.state.rocksdb_rows import open_rocksdb

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from surestart.facts.checkpoint.state_schema import NO_PREFIX, PREFIX, RANGE, TIME_FIRST, TIME_LAST, StoreSchema
+from surestart.facts.checkpoint.log_file import Torn, UnknownForm
+from surestart.facts.checkpoint.state_operator import NO_PREFIX, PREFIX, RANGE, TIME_FIRST, TIME_LAST, StoreSchema
 from surestart.facts.checkpoint.state_types import Atom, Field, Struct
-from surestart.facts.checkpoint.torn import Torn, UnknownForm
 from surestart.facts.state.unsafe_row import RowDecoder
 
 _FORM = 0

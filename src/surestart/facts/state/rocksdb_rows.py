@@ -22,12 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from surestart.facts.checkpoint.log_file import NotInState, Torn, TornFile, UnknownForm, naming
 from surestart.facts.checkpoint.rocksdb_snapshot import SNAPSHOT_LIMIT, RocksDbNotes, lacks, read_notes
-from surestart.facts.checkpoint.torn import NotInState, Torn, TornFile, UnknownForm, naming
-from surestart.facts.state.compressed import unpacked
-from surestart.facts.state.hdfs_rows import RowReading, TooLarge
-from surestart.facts.state.open_file import open_state_file
-from surestart.facts.state.records import DELETE, DELETE_RANGE, MERGE, StateRecord, read_changelog, read_lineage
+from surestart.facts.state.hdfs_rows import (
+    DELETE,
+    DELETE_RANGE,
+    MERGE,
+    RowReading,
+    StateRecord,
+    TooLarge,
+    read_changelog,
+    read_lineage,
+)
+from surestart.facts.state.open_file import open_state_file, unpacked
 from surestart.facts.storage.storage import FILE, Storage
 
 _OWN = re.compile(r"MANIFEST-\d{1,20}|CURRENT|IDENTITY|\d{1,20}\.log")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import BinaryIO
 
-from surestart.facts.checkpoint.torn import Torn, UnknownForm
+from surestart.facts.checkpoint.log_file import Torn, UnknownForm
 from surestart.facts.state.lz4_blocks import read_exactly
 
 MAGIC = b"\x82SNAPPY\x00"

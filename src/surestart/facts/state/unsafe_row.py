@@ -16,8 +16,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
+from surestart.facts.checkpoint.log_file import Torn, UnknownForm
 from surestart.facts.checkpoint.state_types import UNKNOWN, Array, Atom, Map, Struct, Type
-from surestart.facts.checkpoint.torn import Torn, UnknownForm
 
 LONG_DIGITS = 18
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

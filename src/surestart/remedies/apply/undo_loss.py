@@ -18,8 +18,8 @@ from surestart.history.read_runs import read_runs
 from surestart.journal.commit_once import read_newest_commits
 from surestart.journal.step_kinds import changes_content
 from surestart.remedies.basis.chain import POSITION, Link, Output
-from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.other_writers import find_strange_commits, tell_strange
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import read_at
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.basis.step_context import StepContext, again

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell, Refused, SurestartError
+from surestart.facts.delta.commit_notes import MARKER, UNDO
 from surestart.facts.delta.pinned import reading_errors
-from surestart.facts.delta.remedy_note import MARKER, UNDO
 from surestart.history.describe_run import named, plan_command
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import FINISHED, RELEASED, read_journals

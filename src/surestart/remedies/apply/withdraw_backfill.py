@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from surestart.environment import Table
 from surestart.errors import Refused
-from surestart.facts.delta.remedy_note import note_of
+from surestart.facts.delta.commit_notes import note_of
 from surestart.failpoints import fail_point
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import BEGUN, DONE, RELEASED, UNDOING, WITHDRAWN, Journal
@@ -20,7 +20,7 @@ from surestart.remedies.basis.step_context import StepContext, again, carried_on
 from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.database import removal_of
 from surestart.sinks.delta.transaction import append_pair
-from surestart.sinks.postgres.fill import withdraw_filling
+from surestart.sinks.postgres.remedy import withdraw_filling
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from surestart.errors import Refused, SurestartError
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
+from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.ledger import TABLE
 from surestart.facts.postgres.target import find_target
 from surestart.remedies.basis.chain import POSITION, Link

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from surestart.facts.delta.commit import Commit
-from surestart.facts.delta.remedy_note import RemedyNote, read_remedy_note
+from surestart.facts.delta.commit_notes import RemedyNote, read_remedy_note
 from surestart.journal.commit_once import ALL_ROWS, read_newest_commits
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.preconditions import LinkFacts

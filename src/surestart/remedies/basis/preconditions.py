@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
-from surestart.facts.checkpoint.is_checkpoint import is_checkpoint
 from surestart.facts.checkpoint.manifest import Manifest, local_folder, read_manifest
-from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_checkpoint
 from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import deleted_file_retention, log_retention

@@ -15,7 +15,7 @@ from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
 from surestart.remedies.basis.chain import Link
-from surestart.runs.identities import read_topic_id
+from surestart.runs.history_findings import read_topic_id
 from surestart.sources.kafka import KafkaSource
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
+from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.target import find_target
 from surestart.remedies.basis.chain import POSITION
 from surestart.remedies.count.counts import Counts

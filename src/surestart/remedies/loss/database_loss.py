@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import SurestartError
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
+from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.target import find_target
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.remedies.basis.chain import NEWEST, POSITION, Link, Output
-from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import removed_rows
 from surestart.remedies.loss.loss import Loss, LossSearch, Marks, count_lost, rows_below
 from surestart.remedies.loss.still_given import read_giving, read_row_positions

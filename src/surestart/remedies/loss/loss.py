@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Environment
 from surestart.remedies.basis.chain import POSITION, Link
-from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import removed_rows
 from surestart.remedies.loss.still_given import SourceGives
 from surestart.spark.delta_table import read_columns, read_table

@@ -13,8 +13,8 @@ from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.basis.chain import POSITION, Link
-from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.plan import plan_again
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import read_at
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.basis.step_context import StepContext, again

@@ -18,10 +18,9 @@ from surestart.facts.delta.pinned import first_line, reading_errors
 from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.history.describe_run import named
 from surestart.remedies.basis.chain import POSITION, Link, Output
-from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.same_topic import describe_other_topic
-from surestart.sources.auto_loader import file_listing
-from surestart.sources.files import FileSource
+from surestart.sources.files import FileSource, file_listing
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side

@@ -18,7 +18,7 @@ from surestart.remedies.basis.fork_folder import is_free
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.remedies.basis.signpost import Signpost, read_signpost
 from surestart.streams.as_pipeline import DeclaredStage
-from surestart.streams.places import absolute_place
+from surestart.streams.stream import absolute_place
 from surestart.typed import NextCommand, surestart, typed
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")

@@ -19,11 +19,10 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.describe_run import named
 from surestart.history.read_runs import read_runs
 from surestart.journal.journal import now
-from surestart.remedies.basis.backfill_sinks import refuse_unknown_sinks
+from surestart.remedies.basis.backfill_target import refuse_unknown_sinks, refuse_unread_begin
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.basis.ranges import Range, inside, joined, read_range_rows
-from surestart.remedies.basis.unread_begin import refuse_unread_begin
+from surestart.remedies.basis.position_sets import Range, inside, joined, read_range_rows
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap, StageCount
 from surestart.remedies.planning.estimate import run_steps

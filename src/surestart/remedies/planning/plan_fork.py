@@ -33,9 +33,8 @@ from surestart.remedies.basis.read_back import stopping_findings
 from surestart.remedies.planning.estimate import number
 from surestart.remedies.planning.free_place import refuse_no_fork_place
 from surestart.remedies.planning.rewind_back import standing_commits
-from surestart.remedies.planning.rewind_batches import try_cut, unread_files
 from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
-from surestart.remedies.planning.rewind_table import rows_at, version_of_batch
+from surestart.remedies.planning.rewind_table import rows_at, try_cut, unread_files, version_of_batch
 from surestart.remedies.planning.wanted import Request
 from surestart.streams.project_file import FILE
 from surestart.typed import surestart

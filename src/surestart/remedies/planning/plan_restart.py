@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from surestart.declaration import StageDeclaration
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_delta_log
 from surestart.facts.storage.local_files import LocalStorage

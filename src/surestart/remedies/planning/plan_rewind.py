@@ -33,8 +33,8 @@ from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_
 from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, run_steps, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE
 from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
-from surestart.remedies.planning.rewind_batches import RewindBound, file_not_looked_for
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
+from surestart.remedies.planning.rewind_table import RewindBound, file_not_looked_for
 from surestart.remedies.planning.wanted import Request
 from surestart.words.amounts import size_text
 from surestart.words.inert import inert

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError
-from surestart.facts.checkpoint.offset_log import OffsetLogEntry, SourceOffset
+from surestart.facts.checkpoint.batch_logs import OffsetLogEntry, SourceOffset
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, KafkaPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import Commit

@@ -24,27 +24,25 @@ from surestart.journal.journal import Journal
 from surestart.journal.stage_start import find_start, former_ids
 from surestart.remedies.basis.chain import POSITION, Link, anew_command
 from surestart.remedies.basis.former_version import deleted_files
-from surestart.remedies.basis.missing_positions import not_in
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.basis.read_back import ask_of_cut
 from surestart.remedies.basis.rows_that_stay import read_at
 from surestart.remedies.loss.rewind_loss import counts_by_position
-from surestart.remedies.planning.rewind_batches import (
+from surestart.remedies.planning.rewind_choice import not_possible
+from surestart.remedies.planning.rewind_table import (
+    batch_by,
     batches_with_state,
     find_fault,
     kept_batches,
     newest_within,
-    try_cut,
-    unread_files,
-)
-from surestart.remedies.planning.rewind_choice import not_possible
-from surestart.remedies.planning.rewind_table import (
-    batch_by,
     read_standing,
     refuse_other_writers,
     rows_at,
     settings_since,
     stays_of_others,
+    try_cut,
+    unread_files,
     version_of_batch,
 )
 from surestart.spark.delta_table import read_columns, read_table

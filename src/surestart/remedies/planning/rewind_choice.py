@@ -10,18 +10,18 @@ from surestart.errors import Refused, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import Commit
-from surestart.facts.delta.remedy_note import read_remedy_note
+from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.describe_run import named, plan_command
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.planning.rewind_batches import (
+from surestart.remedies.planning.rewind_table import (
     RewindBound,
+    batch_by,
     batches_with_state,
     find_fault,
     kept_batches,
     newest_whole,
 )
-from surestart.remedies.planning.rewind_table import batch_by
 from surestart.typed import NextCommand, surestart
 from surestart.words.amounts import exact_time
 

@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
 from surestart.failpoints import fail_point
-from surestart.remedies.basis.backfill_sinks import sinks_of
+from surestart.remedies.basis.backfill_target import refuse_unread_begin, sinks_of
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.position_sets import Range, inside, read_range_rows
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.ranges import Range, inside, read_range_rows
 from surestart.remedies.basis.step_context import StepContext, again
-from surestart.remedies.basis.unread_begin import refuse_unread_begin
 from surestart.remedies.steps.database import loading, removal_of
 from surestart.sinks.abilities import Fillable, Hole, WritesDatabases
-from surestart.sinks.postgres.fill import fill_rows
+from surestart.sinks.postgres.remedy import fill_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_table
 from surestart.spark.every_line import large_side

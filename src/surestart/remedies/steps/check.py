@@ -20,8 +20,8 @@ from surestart.history.read_runs import read_runs
 from surestart.remedies.basis.beside import BesideNotExact, beside_of
 from surestart.remedies.basis.chain import Chain, Link, Output
 from surestart.remedies.basis.database_facts import read_database
-from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.plan import Step
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_at, removed_rows
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.basis.step_context import StepContext, again

@@ -15,7 +15,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from surestart.environment import Table
-from surestart.facts.delta.remedy_note import MARKER, REWIND
+from surestart.facts.delta.commit_notes import MARKER, REWIND
 from surestart.failpoints import fail_point
 from surestart.journal.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
 from surestart.journal.stage_start import read_kept

@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 from surestart.facts.delta.commit import CommitMark
-from surestart.facts.delta.remedy_note import MARKER, REWIND, note_of
+from surestart.facts.delta.commit_notes import MARKER, REWIND, note_of
 from surestart.failpoints import fail_point
 from surestart.journal.commit_once import find_commit
 from surestart.remedies.basis.plan import Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
-from surestart.facts.delta.remedy_note import MARKER, UNDO
+from surestart.facts.delta.commit_notes import MARKER, UNDO
 from surestart.failpoints import fail_point
 from surestart.history.describe_run import plan_command
 from surestart.journal.commit_once import append_step_once, find_undo, replace_once

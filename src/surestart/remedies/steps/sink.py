@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.chain import Link, OwnSink
-from surestart.remedies.basis.missing_positions import not_in
 from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart
+from surestart.words.finding import labelled
 from surestart.words.inert import inert
-from surestart.words.labelled import labelled
 
 FEW = 20
 _SHOWN_GAPS = 5

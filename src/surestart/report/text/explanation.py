@@ -11,8 +11,8 @@ from surestart.verdict.explain import Answer, Match
 from surestart.verdict.explanations.explanation import Risk
 from surestart.words.codes import all_codes
 from surestart.words.codes.code import Code
+from surestart.words.finding import labelled
 from surestart.words.inert import inert
-from surestart.words.labelled import labelled
 
 SCHEMA_VERSION = 1
 _RISK = {Risk.NO: "No.", Risk.POSSIBLE: "Possibly.", Risk.YES: "Yes."}

@@ -8,9 +8,8 @@ from surestart.report.text.inspection import render_finding
 from surestart.verdict.fleet_row import NOT_ASKED, Fleet, FleetRow
 from surestart.verdict.inspection import SINK_NOT_NAMED
 from surestart.words.amounts import age_text, time_text
-from surestart.words.finding import Severity, Verdict
+from surestart.words.finding import WIDTH, Severity, Verdict, labelled
 from surestart.words.inert import inert
-from surestart.words.labelled import WIDTH, labelled
 
 SHOWN, EXPLAINED = 200, 5
 _NAMES, _STARTS, _SINKS, _AGES = (10, 22), 18, 14, 9

@@ -16,8 +16,8 @@ from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.owner import Life, OwnerState, describe_owner
 from surestart.typed import Place, Words, surestart
 from surestart.words.amounts import time_text
+from surestart.words.finding import labelled
 from surestart.words.inert import inert
-from surestart.words.labelled import labelled
 
 
 def render_history(

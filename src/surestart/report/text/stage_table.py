@@ -11,9 +11,8 @@ from surestart.typed import NextStep, Words
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.fleet_row import sink_in_a_word
 from surestart.words.amounts import time_text
-from surestart.words.finding import Finding, Severity, Verdict, verdict_of
+from surestart.words.finding import WIDTH, Finding, Severity, Verdict, labelled, verdict_of
 from surestart.words.inert import inert
-from surestart.words.labelled import WIDTH, labelled
 
 _STARTS = 26
 SHOWN = 20

@@ -9,8 +9,8 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.typed import Place, Words, surestart
 from surestart.words.amounts import time_text
+from surestart.words.finding import labelled
 from surestart.words.inert import inert
-from surestart.words.labelled import labelled
 
 
 @dataclass(frozen=True)

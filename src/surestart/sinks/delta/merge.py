@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.batch_commits import newest_version
+from surestart.facts.delta.commit_notes import newest_version
 from surestart.failpoints import fail_point
 from surestart.sinks.abilities import NEWEST, Hole, Output
 from surestart.sinks.batch_error import SkippedBatch

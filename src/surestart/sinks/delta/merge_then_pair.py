@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from surestart.environment import Table
-from surestart.facts.delta.batch_commits import read_new_steps, read_noted_commits, read_steps, rows_of
+from surestart.facts.delta.commit_notes import read_new_steps, read_noted_commits, read_steps, rows_of
 from surestart.sinks.batch_error import BatchShort, SkippedBatch, doctor_of, refuse_empty_looks
 from surestart.sinks.delta.transaction import append_pair, commit_note
 from surestart.stage import BatchContext

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from surestart.declaration import SinkDeclaration
 from surestart.facts.delta.actions import Action, read_actions
-from surestart.facts.delta.batch_commits import rows_of
 from surestart.facts.delta.commit import build_commit
+from surestart.facts.delta.commit_notes import rows_of
 from surestart.facts.delta.listing import commit_name
 from surestart.facts.storage.open_storage import open_storage
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.batch_commits import read_noted_commits, read_steps, rows_of_batch
+from surestart.facts.delta.commit_notes import read_noted_commits, read_steps, rows_of_batch
 from surestart.failpoints import fail_point
 from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
 from surestart.sinks.batch_error import refuse_empty_looks, refuse_short

@@ -21,8 +21,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, Refused, SurestartError
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import error_in_four_parts
+from surestart.facts.postgres.connection import driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.ledger import (
     KEPT_BATCHES,
     TABLE,
@@ -38,8 +37,15 @@ from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
 from surestart.sinks.batch_error import BatchShort
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
-from surestart.sinks.postgres.move import append_rows, keep_reported_rows, refuse_misfit, upsert_rows
-from surestart.sinks.postgres.staging import create_staging, drop_leftovers, staging_name
+from surestart.sinks.postgres.move import (
+    append_rows,
+    create_staging,
+    drop_leftovers,
+    keep_reported_rows,
+    refuse_misfit,
+    staging_name,
+    upsert_rows,
+)
 from surestart.typed import NextStep, surestart
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ _NO_ROW = "the database answered without the row that was asked for"
 
 def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
     """What the database says; its own reason when it does not answer."""
-    from surestart.facts.postgres.connection import driver, open_connection
-    from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
+    from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, open_connection
 
     try:
         psycopg = driver()

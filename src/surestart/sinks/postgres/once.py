@@ -15,8 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from surestart.errors import CannotTell, SurestartError
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import UNCHANGED, error_in_four_parts
+from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.ledger import TABLE, LedgerEntry, LedgerKey, create_ledger, find_entry
 from surestart.facts.postgres.target import Target, check_columns, find_target
 from surestart.facts.postgres.types import StagedColumn
@@ -24,7 +23,7 @@ from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
 from surestart.sinks.postgres.batch import LOCK_TIMEOUT
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
-from surestart.sinks.postgres.staging import create_staging, staging_name
+from surestart.sinks.postgres.move import create_staging, staging_name
 
 if TYPE_CHECKING:
     import psycopg

@@ -18,8 +18,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError, UsageError
 from surestart.facts.evidence.sink_evidence import SinkEvidence
-from surestart.facts.postgres.connection import driver, name, open_connection
-from surestart.facts.postgres.errors import error_in_four_parts
+from surestart.facts.postgres.connection import driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.ledger import create_ledger
 from surestart.facts.postgres.target import check_upsert, find_target, name_list
 from surestart.facts.postgres.types import staged_columns

@@ -1,15 +1,20 @@
-"""Each place that the walk has found, read: what its own files say, and nothing that they do not say."""
+"""Each place that the walk has found, read: what its own files say, and nothing that they do not say.
+
+An Iceberg table as adoption finds it: which streaming queries its snapshots name.
+
+A source's position names the snapshot that it reads."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.checkpoint.file_list import plain_path
 from surestart.facts.checkpoint.find_checkpoints import ICEBERG
+from surestart.facts.checkpoint.log_file import FormatError
 from surestart.facts.checkpoint.positions import (
     DELTA,
     FILES,
@@ -25,12 +30,12 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource, re
 from surestart.facts.delta import Commit, DeltaLog, read_delta_log, read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.evidence.file_sink import read_file_sink
+from surestart.facts.evidence.iceberg_sink import Snapshot, read_iceberg_metadata
 from surestart.facts.evidence.sink_evidence import app_ids, batch_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
 from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Writer
-from surestart.streams.adopt.iceberg import read_iceberg
 from surestart.streams.adopt.walk import Places
 
 # The newest commits of a table: where writers took turns is seen in them. On a store each is a request.
@@ -194,3 +199,43 @@ def query_in(app_id: str) -> str:
     """The query id that an application id is or holds: no other text has those 32 digits by chance."""
     found = _QUERY_ID.findall(app_id)
     return found[0] if len(found) == 1 else ""
+
+
+def read_iceberg(location: str, storage: Storage) -> FoundTable:
+    """Raises OSError; a file that is not Iceberg's is a problem of the table."""
+    try:
+        metadata = read_iceberg_metadata(storage)
+    except FormatError as error:
+        return FoundTable(location, "iceberg", problem=error.detail)
+    if metadata is None:
+        return FoundTable(location, "iceberg", problem="its metadata folder has no numbered metadata file")
+    snapshots = tuple(metadata.snapshots.values())
+    return FoundTable(
+        location=location,
+        kind="iceberg",
+        id=metadata.table_id,
+        ids=frozenset({metadata.table_id} - {""}),
+        snapshots=frozenset(metadata.snapshots),
+        writers={writer.app_id: writer for writer in _iceberg_writers(snapshots)},
+        unsigned=tuple(
+            index
+            for index, one in enumerate(snapshots)
+            if not one.query and one.summary.get("operation") in ("append", "overwrite")
+        ),
+    )
+
+
+def _iceberg_writers(snapshots: Sequence[Snapshot]) -> Iterator[Writer]:
+    named: dict[str, list[tuple[int, int, int | None]]] = {}
+    for index, one in enumerate(snapshots):
+        if one.query and one.epoch is not None:
+            named.setdefault(one.query, []).append((index, one.epoch, one.timestamp))
+    for query, found in named.items():
+        yield Writer(
+            app_id=query,
+            query_id=query.lower(),
+            last_batch=max(epoch for _, epoch, _ in found),
+            last_time=found[-1][2],
+            first=found[0][0],
+            last=found[-1][0],
+        )

@@ -4,17 +4,28 @@ Those that say how (`fill_once`), and PostgreSQL tables, whose rows are committe
 
 A stage with state gets no backfill: from the rows of a hole alone it would compute something else than it did in the
 stream.
-"""
+
+Refuses a backfill above a stage that has not read its table since a remedy.
+
+That stage passes over every row below its marks, so it would pass over the new ones too."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from surestart.environment import Environment
 from surestart.errors import Refused
+from surestart.facts.checkpoint.stage_progress import read_stage_progress
 from surestart.history.describe_run import named
-from surestart.remedies.basis.chain import POSITION, QUARANTINE, Link
+from surestart.journal.journal import read_journals
+from surestart.journal.stage_start import find_start, in_first_snapshot
+from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
 from surestart.typed import PLAN_FILE, surestart
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def sinks_of(sink: object) -> list[object]:
@@ -56,3 +67,17 @@ def _refused(link: Link, environment: Environment, what: str) -> Refused:
         ),
         code="BackfillNotOffered",
     )
+
+
+def refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Chain, stage: str) -> None:
+    """Raises where a stage below would leave out rows that are written into its table now."""
+    journals = read_journals(environment, spark)
+    for link in chain.below(stage)[1:]:
+        start = find_start(journals, link.name)
+        if start is not None and start.kept and in_first_snapshot(read_stage_progress(link.checkpoint)):
+            raise Refused(
+                f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
+                meaning="Rows that are written below its marks now would be left out by it. Nothing was written.",
+                next=surestart("run", link.name, place=named(environment)),
+                code="BeginNotReached",
+            )

@@ -7,7 +7,16 @@
                                          offset yet
 The second line may be empty in checkpoints of Spark 2.1 and older.
 
-Which Spark wrote a batch, from the settings that it pinned: each release added keys; Spark notes no version."""
+Which Spark wrote a batch, from the settings that it pinned: each release added keys; Spark notes no version.
+
+commits/N: batch N is done, written after the sink returned.
+
+    v1  {"nextBatchWatermarkMs":0}
+    v2  … "stateUniqueIds":{"<operator>":[["<id of each store>"], one list per partition]}    (state format v2)
+    v3  … "sinkMetadataMap":{"<sink>":{…}}    (Spark 4.2+, sink evolution)
+
+The second line may be missing: Spark then takes {} and a watermark of 0.
+"""
 
 from __future__ import annotations
 
@@ -161,3 +170,52 @@ def guess_writer_version(confs: Mapping[str, str], *, visible_checksums: bool = 
     # Files beside the state with visible names `….crc` first appear in 4.1.
     text = "4.1" if newest == "4.0" and visible_checksums else _RANGES[newest]
     return f"{text} (Databricks)" if any(key.startswith("spark.databricks.") for key in confs) else text
+
+
+SUPPORTED_COMMIT_VERSION = 3
+
+
+@dataclass(frozen=True)
+class CommitLogEntry:
+    """state_ids: operator -> partition -> the id of each store.
+    bare: the file has only its version line."""
+
+    batch: int
+    version: int
+    next_watermark_ms: int | None = None
+    state_ids: Mapping[int, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    sinks: tuple[str, ...] = ()
+    bare: bool = False
+    trailing: str = ""
+    size: int = 0
+
+
+def parse_commit_log(batch: int, data: bytes) -> CommitLogEntry:
+    """The entry, or a FormatError that says what is damaged."""
+    what = f"commits/{batch}"
+    lines = split_log_lines(data, what)
+    version = parse_version(lines[0].strip(), SUPPORTED_COMMIT_VERSION, what)
+    bare = len(lines) < 2
+    fields = {} if bare else parse_object(lines[1], f"line 2 of {what}")
+    watermark = fields.get("nextBatchWatermarkMs")
+    sinks = fields.get("sinkMetadataMap") or {}
+    return CommitLogEntry(
+        batch=batch,
+        version=version,
+        next_watermark_ms=watermark if type(watermark) is int and -(2**63) <= watermark < 2**63 else None,
+        state_ids=_state_ids(fields.get("stateUniqueIds") or {}, what),
+        sinks=tuple(sinks) if isinstance(sinks, dict) else (),
+        bare=bare,
+        trailing="" if bare else parse_json(lines[1], what)[1][:80] or "".join(lines[2:3])[:80],
+        size=len(data),
+    )
+
+
+def _state_ids(value: Any, what: str) -> dict[int, tuple[tuple[str, ...], ...]]:
+    try:
+        return {
+            int(operator): tuple(tuple(str(store) for store in stores) for stores in partitions)
+            for operator, partitions in value.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise FormatError(TORN, f"stateUniqueIds of {what} is not operator -> partitions -> stores") from error
