@@ -4,6 +4,7 @@ by `explain` when it is named: with version, operation and time, and with a comm
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +57,18 @@ def test_explain_says_when_nothing_of_the_source_stops_the_stage_any_more(
     shown = " ".join(capsys.readouterr().out.split())
     assert "No unread commit of its source stops it now." in shown
     assert f"Next: surestart run merge-gold -e local --root {stood.root}" in shown
+
+
+def test_explain_does_not_say_that_nothing_stops_a_stage_whose_position_it_cannot_read(
+    spark: Any, stood: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offsets = Path(stood.checkpoint("deserialize")) / "offsets"
+    max(offsets.glob("[0-9]*"), key=lambda file: int(file.name)).write_bytes(b"")
+    spark.sql(f"DELETE FROM delta.`{stood.table('sensor_raw').path}`").collect()
+    assert main(["explain", "DELTA_SOURCE_IGNORE_DELETE", "--stage", "deserialize", "--root", stood.root]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "No unread commit of its source stops it now." not in shown
+    assert "Next: surestart run" not in shown
 
 
 def test_explain_of_a_stage_that_cannot_be_asked_stays_general(capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,11 +181,9 @@ def is_about_a_source(answer: Answer) -> bool:
 def at_stage(answer: Answer, diagnosis: Diagnosis, run: NextStep) -> Answer:
     """The same answer with what the stage's own source says now, and the command that follows from it. run: what starts
     the stage, for a source that nothing stops any more."""
-    found = [
-        finding
-        for finding in diagnosis.findings
-        if finding.code.startswith("SOURCE_") and finding.severity in (Severity.UNSAFE, Severity.CANNOT_TELL)
-    ]
+    bars = [one for one in diagnosis.findings if one.severity in (Severity.UNSAFE, Severity.CANNOT_TELL)]
+    # What bars the start for another reason may also hide where the stage stands in its source.
+    found = [finding for finding in bars if finding.code.startswith("SOURCE_")] or bars
     return replace(answer, matches=tuple(_at_stage(match, found, run) for match in answer.matches))
 
 
