@@ -19,18 +19,16 @@ each restart again. Skipping allocates nothing. docs/decisions/0009-avro-two-dec
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.avro.schemas import FixedSchema, SchemaResolver, WriterSchema, resolve
 from surestart.errors import UsageError
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import DEFAULT, LINES, get_line
+from surestart.spark_types import Column, DataFrame, SparkSession
 from surestart.typed import typed
 from surestart.words.extras import install
 from surestart.words.spark_errors import is_condition
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 MAGIC = b"\x00"
 HEADER_BYTES = 5

@@ -25,7 +25,7 @@ from base64 import b64encode
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from surestart.avro.decode import refuse_without_avro
 from surestart.avro.schemas import WriterSchema, checked_schema, unknown
@@ -33,12 +33,9 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace
 from surestart.sinks.delta.split import DeltaSplit, SplitBatch
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import BatchContext
 from surestart.typed import surestart, typed
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 REGISTRY_KEYS = ("registry-username", "registry-password", "registry-token")
 ENVIRONMENT = SecretPlace(prefix="SURESTART_")

@@ -14,11 +14,10 @@ from surestart.cli.doctor import given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
 from surestart.remedies.basis.plan import FORK
+from surestart.spark_types import SparkSession
 from surestart.typed import NextCommand, NextStep, Place, surestart
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.remedies.basis.plan import Plan
     from surestart.remedies.basis.step_context import StopOptions
     from surestart.stage import Pipeline

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
+from surestart.spark_types import SparkSession
 from surestart.typed import Place, Words
 from surestart.words.finding import EXIT_CODES
 from surestart.words.inert import inert
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.history.run_record import RunRecord
     from surestart.report.progress_history import BatchFacts
     from surestart.stage import Stage

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from surestart.cli.inspect_all import Progress, show_fleet
 from surestart.environment import Environment
 from surestart.errors import SurestartError
+from surestart.spark_types import SparkSession
 from surestart.typed import Place, Words, surestart
 from surestart.verdict.fleet_row import Fleet, FleetRow, row_not_looked_at, row_of
 from surestart.words.finding import EXIT_CODES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.history.run_record import RunRecord
     from surestart.stage import Stage
     from surestart.words.finding import Finding

@@ -15,12 +15,11 @@ from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
 from surestart.remedies.basis.plan import REMEDIES
 from surestart.remedies.planning.wanted import Wanted
+from surestart.spark_types import SparkSession
 from surestart.typed import PLAN_FILE, NextCommand, Place, surestart, typed
 from surestart.words.finding import EXIT_CODES, Verdict
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.remedies.basis.chain import Chain
     from surestart.remedies.basis.plan import Plan
     from surestart.streams.stream import Stream

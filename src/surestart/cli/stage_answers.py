@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
 from surestart.runs.judge_start import judge_stage
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import Words
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import commands_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def ask_stages(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.errors import Refused, UsageError
 from surestart.sinks.delta.transaction import read_query_id
 from surestart.spark.session import is_connect, running_query_id
+from surestart.spark_types import SparkSession
 from surestart.typed import in_the_code, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def identity_of_batch(spark: SparkSession, checkpoint: str = "") -> str:

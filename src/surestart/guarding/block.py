@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.guarding.declared import Declared, find_declared
@@ -24,10 +24,8 @@ from surestart.guarding.start import open_declared, start_declared, starting, wr
 from surestart.guarding.watched import watch
 from surestart.runs.guarded_run import GuardedRun
 from surestart.spark.stream_writer import read_writer, session_of_writer, writer_class
+from surestart.spark_types import SparkSession
 from surestart.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class _Block:

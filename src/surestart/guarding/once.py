@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from surestart.environment import Table
 from surestart.errors import UsageError
@@ -28,11 +28,8 @@ from surestart.guarding.batch_identity import identity_of_batch
 from surestart.guarding.once_writers import carry, may_be_one
 from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, append_pair, commit_note
 from surestart.spark.session import applied, is_connect
+from surestart.spark_types import DataFrame, Row, SparkSession
 from surestart.typed import in_the_code
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
 
 _log = logging.getLogger("surestart.guarding")
 ByBatch = Callable[["DataFrame", int], object]

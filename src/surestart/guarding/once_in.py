@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import importlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused, UsageError
 from surestart.facts.postgres.connection import name
 from surestart.facts.postgres.ledger import TABLE, LedgerKey, create_ledger, last_batch
 from surestart.facts.postgres.target import find_target
 from surestart.guarding.batch_identity import identity_of_batch
+from surestart.spark_types import DataFrame
 from surestart.typed import in_the_code, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 LEDGER = (
     f"CREATE TABLE {TABLE} (query_id VARCHAR(64) NOT NULL, batch_id BIGINT NOT NULL, target VARCHAR(200) NOT NULL, "

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import is_absolute
@@ -32,16 +32,11 @@ from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.start_gate import open_gate
 from surestart.spark.session import qualified, read_setting, restarts_running, side_session
 from surestart.spark.stream_writer import BY_FUNCTION, WriterFacts, read_writer, session_of_writer
+from surestart.spark_types import DataStreamWriter, SparkSession, StreamingQuery
 from surestart.streams.as_pipeline import stage_of_stream
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code, in_the_notebook, surestart
 from surestart.verdict.change import STATE_FORMAT
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
 
 # Whether a writer is started by us now: inside `surestart.guard` the same start is not guarded twice.
 starting: ContextVar[bool] = ContextVar("surestart_starting", default=False)

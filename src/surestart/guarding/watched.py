@@ -14,7 +14,7 @@ import copy
 import logging
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Table
 from surestart.facts.delta.commit_notes import rows_of_tables
@@ -24,12 +24,9 @@ from surestart.history.run_record import FAILED, FINISHED, STOPPED
 from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.running_query import as_report, has_run
 from surestart.spark.session import is_connect
+from surestart.spark_types import SparkSession, StreamingQuery
 from surestart.streams.stream import Stream
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger("surestart.guarding")
 # Well within the time after which a silent owner is taken for dead (runs.owner.GRACE); Spark keeps a hundred reports.

@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell
@@ -31,10 +31,8 @@ from surestart.spark.delta_table import create_in_catalog, read_columns, read_ta
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TABLE = "surestart_claims"
 COLUMNS = {

@@ -8,18 +8,15 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import DEFAULT_ROOTS, Environment, environment_from_settings
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.process_facts import read_process_facts
 from surestart.history.run_record import RunRecord
 from surestart.spark.session import spark_version
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def describe_run(spark: SparkSession, environment: Environment, stage: Stage) -> RunRecord:

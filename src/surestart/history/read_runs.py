@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
@@ -23,11 +23,9 @@ from surestart.history.claim_row import read_claim_rows
 from surestart.history.describe_run import options_of
 from surestart.history.log_runs import read_log_runs, read_recent_runs
 from surestart.history.run_record import COLUMNS, REMEDY, TABLE, RunRecord, merge_events, read_note, read_record
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import spark_sql, surestart, typed
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # For people: some 50 ms to read.
 COMMITS = 300

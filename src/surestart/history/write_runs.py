@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.history.claim_file import claims_folder
@@ -20,9 +19,7 @@ from surestart.spark.delta_table import create_in_catalog
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 # Given when the first append makes the table: its log is the history, so it is kept.
 _PROPERTIES = {"delta.logRetentionDuration": "interval 3650 days", "delta.checkpointInterval": "100"}

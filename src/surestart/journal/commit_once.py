@@ -13,7 +13,6 @@ with its note, and it heeds no pair: it is known by its own parameters behind a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.errors import CannotTell
@@ -23,10 +22,8 @@ from surestart.sinks.delta.transaction import nothing, save_with_pair
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import spark_sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 ALL_ROWS = "true"
 _COMMITS = 1000

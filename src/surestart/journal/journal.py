@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
@@ -32,11 +32,9 @@ from surestart.journal.states import STATES as STATES
 from surestart.journal.states import UNDOING as UNDOING
 from surestart.journal.states import UNDONE as UNDONE
 from surestart.journal.states import WITHDRAWN as WITHDRAWN
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"

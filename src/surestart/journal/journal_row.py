@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.errors import CannotTell
@@ -20,11 +19,8 @@ from surestart.spark.delta_table import create_in_catalog
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _KINDS = {
     "digest": "STRING",

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
@@ -40,11 +40,8 @@ from surestart.journal.taken_back import (
 )
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Source, Stage
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 KEPT = "surestart_kept"
 KEPT_COLUMNS = "digest STRING, stage STRING, source STRING, partition INT, below BIGINT"

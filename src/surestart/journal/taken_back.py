@@ -15,7 +15,6 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
@@ -31,10 +30,8 @@ from surestart.history.describe_run import plan_command
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.journal_row import PassOverNote
 from surestart.journal.step_kinds import RESTORE, changes_content
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SKIP, EXCLUDE = "skipChangeCommits", "excludeRegex"
 _COMMITS = 1_000_000

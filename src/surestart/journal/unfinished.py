@@ -7,16 +7,12 @@ jobs_paused         the stages may start, and nothing starts them: their jobs ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.journal import FILLING, UNDOING, WITHDRAWN, Journal, find_open, read_journals
+from surestart.spark_types import SparkSession
 from surestart.typed import Place, Words, surestart
 from surestart.words.finding import Finding, Severity
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CODE, GOES_ON_BESIDE, JOBS_PAUSED = "REMEDY_UNFINISHED", "REMEDY_BESIDE", "REMEDY_JOBS_PAUSED"
 

@@ -26,12 +26,11 @@ from surestart.errors import SurestartError, UsageError
 from surestart.history.describe_run import options_of
 from surestart.spark.session import obtain_session as existing_or_local_session
 from surestart.spark.session import runs_on_databricks
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Pipeline, Stage
 from surestart.typed import in_the_notebook, surestart, typed
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from surestart.runs.runner import StageRun
 
 LONGEST_CELL = 80

@@ -22,11 +22,10 @@ from surestart.errors import Refused, SurestartError, UsageError
 from surestart.history.describe_run import named
 from surestart.remedies.apply.stored_plans import find_plan, store_plan
 from surestart.remedies.basis.plan import Plan
+from surestart.spark_types import SparkSession
 from surestart.typed import NOTHING, NextStep, in_the_notebook, surestart
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.journal.journal import Journal
     from surestart.stage import Pipeline
 

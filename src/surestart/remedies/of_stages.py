@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.journal.journal import Journal
@@ -13,10 +12,8 @@ from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.planning.plan_remedy import plan_remedy
 from surestart.remedies.planning.wanted import Wanted
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Say = Callable[[str], object]
 

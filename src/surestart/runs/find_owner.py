@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, SurestartError
@@ -22,11 +21,9 @@ from surestart.history.claim_file import ClaimContent, HeldClaim, read_claim, se
 from surestart.history.claim_row import claim_by_row
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.owner import Life, OwnerState, describe_owner, judge_owner, read_job_state
+from surestart.spark_types import SparkSession
 from surestart.typed import typed
 from surestart.words.next_commands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Mounts of object stores and NFS without its lock daemon answer so to flock (man 2 flock, man 2 intro).
 _NO_LOCKS = (errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS)

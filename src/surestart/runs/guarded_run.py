@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import SurestartError
@@ -16,12 +16,10 @@ from surestart.history.describe_run import named, now_ms
 from surestart.history.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
 from surestart.history.write_runs import append_runs
 from surestart.runs.history_findings import read_sink_ids
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Newest batches whose metrics are kept with the run; a row of some 20 kB at most.
 METRICS = 100

@@ -13,7 +13,6 @@ What a run's tables and topics are by their own ids: a name can be given to anot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from surestart.declaration import StageDeclaration
 from surestart.environment import Environment
@@ -22,13 +21,11 @@ from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import read_delta_log
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.history.run_record import REMEDY, RunRecord
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def find_history(

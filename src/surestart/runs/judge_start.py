@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
@@ -20,14 +20,12 @@ from surestart.history.read_runs import read_deciding_runs
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.runs.history_findings import find_history, read_topic_id
 from surestart.spark.session import spark_version
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.verdict.ask_stages import ask_stage
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def read_history_or_tell(environment: Environment, spark: SparkSession, commands: Commands) -> tuple[RunRecord, ...]:

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, check_distinct_checkpoints
 from surestart.errors import SurestartError
@@ -39,12 +38,9 @@ from surestart.sources.kafka_mirror import mirrored
 from surestart.sources.secrets_unsaid import SecretsUnsaid
 from surestart.spark.session import applied, stream_session
 from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 __all__ = [
     "AVAILABLE_NOW",

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment, Table
 from surestart.errors import SurestartError, UsageError
@@ -24,13 +24,10 @@ from surestart.runs.stage_failures import active_already, dropped, failed, not_s
 from surestart.sinks.delta.receipts import ReceiptReader
 from surestart.sinks.delta.same_identity import RunReplaced, what_replaced
 from surestart.spark.session import is_connect
+from surestart.spark_types import SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Source, Stage
 from surestart.typed import surestart
 from surestart.words.next_commands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _log = logging.getLogger("surestart.run")
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.errors import Refused, SurestartError, read_printed
 from surestart.history.describe_run import named
+from surestart.spark_types import PySparkException
 from surestart.stage import BatchContext
 from surestart.typed import surestart
 from surestart.verdict.explain import explain
 from surestart.verdict.explanations import all_explanations
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
 
 
 class StageFailed(SurestartError):

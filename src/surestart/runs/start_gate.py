@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import SurestartError
@@ -28,11 +27,9 @@ from surestart.runs.history_findings import read_source_ids
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import refuse_too_old
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.words.next_commands import Commands, commands_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 __all__ = [
     "GuardedRun",

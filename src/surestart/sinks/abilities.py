@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from surestart.environment import Environment, Table
 from surestart.errors import SurestartError
 from surestart.facts.evidence.sink_evidence import SinkEvidence, sink_unreadable
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import BatchContext, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from surestart.sinks.postgres.sink import PostgresSink
 
 EVERY_ROW, GOOD, QUARANTINE, NEWEST = "every-row", "good", "quarantine", "newest"

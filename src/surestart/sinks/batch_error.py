@@ -10,15 +10,13 @@ brought is compared with the batch's own count, before Spark commits the batch."
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import SurestartError
 from surestart.history.describe_run import named
+from surestart.spark_types import DataFrame
 from surestart.stage import BatchContext
 from surestart.typed import NextStep, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 class BatchError(RuntimeError):

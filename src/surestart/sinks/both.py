@@ -12,19 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.failpoints import fail_point
 from surestart.sinks.batch_error import refuse_empty_looks
 from surestart.spark.session import keeps_batch_rows
+from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Sink
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 class BatchSink(Sink, Protocol):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.spark.delta_table import read_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

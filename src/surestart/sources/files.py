@@ -25,16 +25,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.spark.session import runs_on_databricks
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import in_the_code
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

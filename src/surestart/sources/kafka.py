@@ -22,12 +22,10 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace, credential_options, hide_plans, kafka_options
 from surestart.spark.session import runs_on_databricks
+from surestart.spark_types import DataFrame, DataFrameReader, DataStreamReader, SparkSession
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader
-
     from surestart.facts.kafka.evidence import KafkaEvidence
 
     Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.spark.settings import TABLE, pairs
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def create_or_check_table(

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from surestart.cache import cache_folder
@@ -24,13 +24,11 @@ from surestart.spark.jars import resolve_jars
 from surestart.spark.java import Java, find_java, launcher_home
 from surestart.spark.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL_MEMORY, local_settings, pairs
 from surestart.spark.spark_lines import installed_line, refuse_too_old
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of, is_condition
 
 _log = logging.getLogger("surestart.spark.session")
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def local_session(

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.spark.session import is_connect, read_setting
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+from surestart.spark_types import DataStreamWriter, SparkSession
 
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 BY_FUNCTION = ("foreachBatch", "foreach")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.environment import Environment, Table
@@ -15,15 +15,11 @@ from surestart.errors import UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.open_storage import open_storage
 from surestart.sources.kafka import KafkaSource, is_one_topic
+from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Pipeline, Source, Stage
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
 from surestart.typed import NextCommand, NextStep, Place, Words, in_the_code, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 PIPELINE = "streams"
 

@@ -16,6 +16,7 @@ from surestart.facts.storage.storage import Storage
 from surestart.sinks.abilities import read_own_evidence
 from surestart.sources.abilities import NotAsked, ask_own_source
 from surestart.spark.spark_lines import DEFAULT, installed_version
+from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import Words, typed
 from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage
@@ -23,8 +24,6 @@ from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands, commands_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.facts.delta.unread_commits import TableReading
     from surestart.journal.journal import Journal
     from surestart.sources.kafka import KafkaSource

@@ -13,6 +13,7 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_
 from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
 from surestart.facts.storage.storage import Storage
 from surestart.spark.spark_lines import LINES, SparkLine, find_line
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
@@ -20,8 +21,6 @@ from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verd
 from surestart.words.next_commands import THE_TABLE, Commands, ForeignCommands
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from surestart.facts.evidence.sink_evidence import SinkEvidence
     from surestart.verdict.acceptance import SinkAcceptance
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
+from surestart.spark_types import PySparkException
 
 
 def condition_of(error: PySparkException) -> str:

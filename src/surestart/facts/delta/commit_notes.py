@@ -15,16 +15,12 @@ import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.facts.delta import history_evidence
 from surestart.facts.delta.actions import integer
 from surestart.facts.delta.commit import Commit, read_mark
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+from surestart.spark_types import DataFrame, SparkSession
 
 NOTE = "surestart_remedy_step"
 MARKER, UNDO = "marker:", "undo:"

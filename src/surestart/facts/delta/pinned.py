@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from surestart.environment import Table
@@ -20,11 +20,8 @@ from surestart.facts.delta.checkpoint_parquet import load_pyarrow_parquet
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import DeltaLog, read_delta_log
 from surestart.spark.delta_table import read_columns
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import delta_name, spark_sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 POSITION_TYPES = "source STRING, partition INT, offset BIGINT"
 

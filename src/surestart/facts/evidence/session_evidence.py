@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.errors import CannotTell
@@ -29,11 +29,9 @@ from surestart.facts.evidence.sink_evidence import (
 )
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, is_mapped
 from surestart.spark.session import session_at_hand
+from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _MISSING = {"TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
 _MISSING |= {"DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION"}

@@ -27,16 +27,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.spark.session import runs_on_databricks
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 KAFKA_KEYS = (
     "security-protocol",

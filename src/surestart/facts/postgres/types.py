@@ -21,15 +21,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.errors import UsageError
 from surestart.facts.postgres.connection import name
+from surestart.spark_types import Column, DataFrame, StructField
 from surestart.typed import in_the_code
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
 
 TEXT = "text"
 

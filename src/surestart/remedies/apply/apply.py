@@ -14,7 +14,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
@@ -46,10 +46,8 @@ from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_apply
 from surestart.remedies.loss.new_loss import refuse_new_loss
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.
 RELEASE = "release"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
@@ -16,10 +15,8 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.journal.journal import read_journals
 from surestart.remedies.apply.undo import find_applied
 from surestart.remedies.basis.plan import Plan, parse_plan
+from surestart.spark_types import SparkSession
 from surestart.typed import in_the_notebook
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PLANS = "_plans"
 _DIGEST = re.compile(r"[0-9a-f]{12,64}")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
@@ -39,10 +38,8 @@ from surestart.remedies.steps.fork import check_fork
 from surestart.remedies.steps.move import check_moved
 from surestart.remedies.steps.retire import check_retired
 from surestart.remedies.steps.sink import check_removed
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def find_applied(spark: SparkSession, environment: Environment, digest: str) -> Plan:

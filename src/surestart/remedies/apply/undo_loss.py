@@ -8,7 +8,6 @@ highest offset of its partition. Of a table without positions the stage's own co
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from surestart.errors import Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
@@ -30,10 +29,8 @@ from surestart.remedies.steps.clear import version_before
 from surestart.remedies.steps.database import find_undo_loss
 from surestart.remedies.steps.sink import find_sink_undo_loss
 from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark_types import DataFrame
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def refuse_undo_loss(run: StepContext, accept_loss: int | None) -> None:

@@ -11,8 +11,6 @@ That stage passes over every row below its marks, so it would pass over the new 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.stage_progress import read_stage_progress
@@ -22,10 +20,8 @@ from surestart.journal.stage_start import find_start, in_first_snapshot
 from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
+from surestart.spark_types import SparkSession
 from surestart.typed import PLAN_FILE, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def sinks_of(sink: object) -> list[object]:

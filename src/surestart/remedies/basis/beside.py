@@ -16,7 +16,7 @@ import shutil
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from surestart.environment import Environment, Table
 from surestart.errors import EXIT_FINDINGS, SurestartError, UsageError
@@ -32,10 +32,8 @@ from surestart.remedies.basis.step_context import StepContext
 from surestart.sinks.abilities import WritesDatabases, parts_of
 from surestart.sinks.both import BatchSink, Both
 from surestart.sources.kafka import KafkaSource
+from surestart.spark_types import SparkSession
 from surestart.stage import Sink, Stage
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 BESIDE = "beside"
 # The steps that fill tables beside, and the one that decides whether they are swapped in.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
@@ -31,12 +30,10 @@ from surestart.sinks.abilities import (
 )
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import POSITION, Sink, Stage
 from surestart.streams.as_pipeline import DeclaredSink, DeclaredSource
 from surestart.typed import NextCommand, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
 # For a stream that is only declared: nobody has said which rows are in it.

@@ -14,11 +14,11 @@ from surestart.remedies.basis.chain import POSITION, Link
 from surestart.sinks.postgres.once import Marks
 from surestart.sinks.postgres.remedy import going, refuse_references
 from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark_types import DataFrame
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
     import psycopg
-    from pyspark.sql import DataFrame
 
 T = TypeVar("T")
 

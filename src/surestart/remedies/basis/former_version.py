@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.facts.delta import read_active_files
 from surestart.facts.delta.active_files import is_whole_path
 from surestart.facts.delta.pinned import first_line, reading_errors
 from surestart.remedies.basis.rows_that_stay import read_at
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 
 def deleted_files(spark: SparkSession, environment: Environment, table: Table, version: int) -> tuple[int | str, int]:

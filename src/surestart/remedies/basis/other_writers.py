@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.commit_notes import RemedyNote, read_remedy_note
 from surestart.journal.commit_once import ALL_ROWS, read_newest_commits
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.preconditions import LinkFacts
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 _SHOWN = 3
 _WRITES = ("WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "COPY INTO", "CLONE", "CONVERT")

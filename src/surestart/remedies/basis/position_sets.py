@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.facts.kafka.evidence import KafkaEvidence
@@ -18,11 +18,8 @@ from surestart.remedies.basis.chain import POSITION
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.every_line import large_side
+from surestart.spark_types import Column, DataFrame, SparkSession
 from surestart.stage import Stage
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 
 # Every query's text has them all; a hole in more files than this is no small part of the folder any more.
 _NAMES = 2_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Table
 from surestart.errors import CannotTell, Refused
@@ -23,10 +23,8 @@ from surestart.remedies.basis.database_facts import as_database_preconditions
 from surestart.remedies.basis.plan import Plan, plan_again
 from surestart.spark.session import runs_on_databricks, spark_version
 from surestart.spark.spark_lines import find_line, get_line
+from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -15,12 +14,10 @@ from surestart.journal.unfinished import CODE as HALF_WAY
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
+from surestart.spark_types import SparkSession
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import commands_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _STOPS = (Severity.UNSAFE, Severity.CANNOT_TELL)
 # Whether the source gives again what was read behind a batch that is gone back to. A stream that stands at its newest

@@ -13,17 +13,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.delta.pinned import POSITION_TYPES, read_version
 from surestart.spark.delta_table import read_columns
 from surestart.spark.every_line import large_side
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "source STRING, partition INT, below BIGINT"
 ALL_OF, PROCESSED, NOTHING = "all-of", "processed", "nothing"

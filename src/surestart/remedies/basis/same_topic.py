@@ -7,7 +7,6 @@ would begin in its middle. No count would show it, because the old rows have the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -17,9 +16,7 @@ from surestart.history.run_record import RunRecord
 from surestart.remedies.basis.chain import Link
 from surestart.runs.history_findings import read_topic_id
 from surestart.sources.kafka import KafkaSource
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 
 def recorded_topic(runs: Sequence[RunRecord], link: Link, environment: Environment, before: int | None = None) -> str:

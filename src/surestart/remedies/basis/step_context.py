@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
@@ -26,10 +26,8 @@ from surestart.journal.journal import (
 from surestart.journal.states import check_move
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan
+from surestart.spark_types import SparkSession
 from surestart.typed import NextCommand, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.facts.checkpoint.stage_progress import (
@@ -54,9 +54,7 @@ from surestart.remedies.count.newest_rows import FoundKeys, KeyedRows, count_new
 from surestart.remedies.count.position_blocks import ComparedRows
 from surestart.sinks.delta.merge import as_stored
 from surestart.sources.delta import DeltaSource
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 EXACT, NOT_EXACT, CANNOT_TELL = "exact", "not exact", "cannot tell"
 SCHEMA_VERSION = 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.stage_progress import (
@@ -28,10 +27,7 @@ from surestart.remedies.count.database_rows import FoundRows, count_database
 from surestart.remedies.count.position_gaps import runs_or_extents
 from surestart.sinks.delta.merge import newest_per_key
 from surestart.sinks.postgres.sink import PostgresSink
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+from surestart.spark_types import DataFrame, SparkSession
 
 _NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that this one could be compared with"
 

@@ -36,11 +36,10 @@ from surestart.remedies.count.position_blocks import (
 from surestart.remedies.count.position_gaps import read_gaps
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import persisted
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from surestart.facts.kafka.evidence import KafkaEvidence
 
 

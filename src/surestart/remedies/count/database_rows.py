@@ -22,10 +22,10 @@ from surestart.facts.postgres.target import find_target
 from surestart.remedies.basis.chain import POSITION
 from surestart.remedies.count.counts import Counts
 from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark_types import DataFrame
 
 if TYPE_CHECKING:
     import psycopg
-    from pyspark.sql import DataFrame
 
 # So many rows of differing buckets are looked at one by one; beyond, the numbers are a lower bound.
 _LOOKED_AT = 500_000

@@ -16,14 +16,11 @@ Values are compared by a 64-bit hash of the columns that both tables have; keys 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.remedies.count.counts import KEPT_GAPS, Counts, Gap
 from surestart.remedies.count.position_gaps import runs_or_extents
+from surestart.spark_types import Column, DataFrame
 from surestart.stage import POSITION
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _FETCHED, _EXAMPLES = 20_000, 20
 _SUMS = ("input", "rows", "distinct", "lost", "duplicated", "wrong", "from_nowhere", "pending")

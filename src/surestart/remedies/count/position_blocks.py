@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.remedies.count.counts import NAMES, CountedPlace, Counts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 # So many files or partitions with something to say are looked at one by one; beyond, only the totals are told.
 FETCHED = 200_000

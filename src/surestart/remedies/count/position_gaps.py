@@ -12,12 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.remedies.count.counts import KEPT_GAPS, Gap
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 _PLACES = 500
 _PIECES = 20_000

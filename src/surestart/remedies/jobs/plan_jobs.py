@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -26,9 +25,7 @@ from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.jobs.paused_before import as_before
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 STOP, LOOK = "stop", "look"
 AUTO, ALL, FOUND, NONE = MODES = ("auto", "all", "found", "none")

@@ -19,10 +19,9 @@ from surestart.sinks.postgres.once import Marks
 from surestart.sinks.postgres.remedy import going
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark_types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from surestart.remedies.loss.loss import Loss, LossSearch
 
 _AT_A_TIME = 500_000

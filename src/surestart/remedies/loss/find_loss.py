@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.remedies.basis.chain import NEWEST, POSITION, Link, Output
@@ -22,9 +21,7 @@ from surestart.remedies.loss.loss import Loss, LossSearch, Marks, count_lost, ro
 from surestart.remedies.loss.still_given import read_giving, read_row_positions
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 
 def begin_loss_search(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.remedies.basis.chain import POSITION, Link
@@ -13,10 +13,7 @@ from surestart.remedies.basis.rows_that_stay import removed_rows
 from surestart.remedies.loss.still_given import SourceGives
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
+from surestart.spark_types import DataFrame, SparkSession
 
 Marks = Mapping[str, Mapping[str, int]]
 

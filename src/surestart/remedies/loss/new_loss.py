@@ -5,8 +5,6 @@ Asked before anything is begun, and again right before the first row is removed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.errors import Refused
 from surestart.history.read_runs import read_runs
 from surestart.journal.stage_start import read_kept
@@ -19,9 +17,7 @@ from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_top
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss
 from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 
 def refuse_new_loss(run: StepContext, begun: bool) -> None:

@@ -22,11 +22,10 @@ from surestart.remedies.loss.find_loss import begin_loss_search, together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.remedies.loss.still_given import EVIDENCE
 from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark_types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def find_rewind_loss(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
@@ -25,11 +25,9 @@ from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import runs_on_databricks
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # What a table may have kept of the file that a row came from.
 EVIDENCE = ("source_time", "payload")

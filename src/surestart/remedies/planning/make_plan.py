@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
@@ -43,9 +43,7 @@ from surestart.remedies.planning.estimate import check_loss, describe_plan, numb
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, SparkSession
 
 IN_PLACE = "in-place"
 

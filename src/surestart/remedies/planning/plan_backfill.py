@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
@@ -28,10 +27,8 @@ from surestart.remedies.count.counts import Gap, StageCount
 from surestart.remedies.planning.estimate import run_steps
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import PLAN_FILE, surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _TIME = "source_time"
 _RANGE = re.compile(r"(?P<source>.+):(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")

@@ -12,7 +12,7 @@ What the plan names of tables and checkpoints is who they are, not how far they 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import UsageError
@@ -33,10 +33,8 @@ from surestart.remedies.planning.estimate import check_loss, describe_rebuild, n
 from surestart.remedies.planning.plan_sinks import plan_database_swap
 from surestart.remedies.planning.wanted import Request
 from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark_types import SparkSession
 from surestart.words.amounts import size_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Swap = tuple[Effect, Step]
 CERTIFY = Step("certify", "certify", "count every row from the source to the last table")

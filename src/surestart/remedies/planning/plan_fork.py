@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment, Table
 from surestart.errors import Refused, UsageError
@@ -36,12 +36,10 @@ from surestart.remedies.planning.rewind_back import standing_commits
 from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
 from surestart.remedies.planning.rewind_table import rows_at, try_cut, unread_files, version_of_batch
 from surestart.remedies.planning.wanted import Request
+from surestart.spark_types import SparkSession
 from surestart.streams.project_file import FILE
 from surestart.typed import surestart
 from surestart.words.amounts import size_text, time_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_fork(

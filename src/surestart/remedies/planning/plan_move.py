@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
@@ -24,6 +23,7 @@ from surestart.remedies.planning.free_place import former_signpost, local_place,
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.judge_start import judge_stage
+from surestart.spark_types import SparkSession
 from surestart.streams.as_pipeline import StreamEnvironment
 from surestart.streams.change_file import plan_change
 from surestart.streams.project_file import read_project_file
@@ -32,9 +32,6 @@ from surestart.verdict.diagnose import Diagnosis
 from surestart.words.amounts import size_text
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_move(

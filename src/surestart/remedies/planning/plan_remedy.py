@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment, Table
@@ -32,12 +31,10 @@ from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.remedies.planning.wanted import Request, Wanted
 from surestart.runs.judge_start import judge_stage
 from surestart.sources.kafka import KafkaSource
+from surestart.spark_types import SparkSession
 from surestart.streams.stream import Stream
 from surestart.typed import Words
 from surestart.words.next_commands import commands_for
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_remedy(

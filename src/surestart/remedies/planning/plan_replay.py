@@ -16,7 +16,7 @@ import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused, UsageError
@@ -36,10 +36,8 @@ from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule,
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.wanted import Request
 from surestart.sources.files import FileSource
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)

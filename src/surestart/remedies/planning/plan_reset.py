@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.environment import Environment
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.rows_that_stay import KEEP_NOTHING
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.wanted import Request
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 
 def plan_reset(spark: SparkSession, environment: Environment, chain: Chain, stage: str, request: Request) -> Plan:

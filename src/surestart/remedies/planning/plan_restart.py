@@ -7,7 +7,6 @@ rows come twice and which do not come at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.declaration import StageDeclaration
 from surestart.environment import Environment
@@ -26,10 +25,8 @@ from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, 
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch, rows_again
 from surestart.remedies.planning.wanted import Request
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_restart(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from surestart.environment import Environment
 from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Effect, Plan, environment_facts
 from surestart.remedies.basis.preconditions import as_preconditions, read_link
 from surestart.remedies.planning.wanted import Request
+from surestart.spark_types import SparkSession
 from surestart.verdict.diagnose import Diagnosis
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_resume(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -18,9 +17,7 @@ from surestart.remedies.planning.estimate import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 
 def plan_retire(

@@ -12,7 +12,6 @@ What a rewind takes back, how far it could go, and what is given up: for the rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -36,11 +35,9 @@ from surestart.remedies.planning.rewind_back import RewindPoint, back_below, bac
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
 from surestart.remedies.planning.rewind_table import RewindBound, file_not_looked_for
 from surestart.remedies.planning.wanted import Request
+from surestart.spark_types import SparkSession
 from surestart.words.amounts import size_text
 from surestart.words.inert import inert
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def plan_rewind(

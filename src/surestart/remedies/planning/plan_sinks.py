@@ -4,7 +4,6 @@ own, which takes out all that it holds."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
@@ -13,10 +12,8 @@ from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link, OwnSink
 from surestart.remedies.basis.database_facts import count_going, read_database, read_marks
 from surestart.remedies.basis.plan import Effect, Step
 from surestart.sinks.postgres.sink import PostgresSink
+from surestart.spark_types import DataFrame
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def plan_database(link: Link, sink: PostgresSink, kept: DataFrame | None) -> tuple[Effect, Step]:

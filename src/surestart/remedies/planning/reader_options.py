@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
@@ -29,10 +28,7 @@ from surestart.facts.evidence.session_evidence import read_sinks_by_session
 from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.storage import Storage
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from surestart.spark_types import SparkSession
 
 SHOWN = 10
 

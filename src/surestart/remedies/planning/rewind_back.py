@@ -10,7 +10,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
@@ -47,11 +46,8 @@ from surestart.remedies.planning.rewind_table import (
 )
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.words.finding import Severity
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 # For a stage below whose first batch has read what is taken back: it begins anew.
 BEFORE_THE_FIRST = -1

@@ -13,7 +13,6 @@ import datetime
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Environment, Table
 from surestart.errors import CannotTell, Refused
@@ -34,13 +33,10 @@ from surestart.journal.taken_back import read_commits
 from surestart.remedies.basis.chain import Link, anew_command
 from surestart.remedies.basis.other_writers import own_merges
 from surestart.remedies.basis.rows_that_stay import read_at
+from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Severity
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _SHOWN = 3
 _SETTINGS = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")

@@ -10,7 +10,7 @@ The identity is the plan's, so a second attempt is recognised by the tables and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
@@ -30,10 +30,8 @@ from surestart.spark.delta_table import read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
+from surestart.spark_types import DataFrame
 from surestart.stage import BatchContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ versions, files of checkpoints     are written down: what the swap, the new begi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Environment
 from surestart.facts.checkpoint.manifest import local_folder, read_manifest
@@ -31,10 +31,8 @@ from surestart.remedies.loss.find_loss import begin_loss_search
 from surestart.remedies.loss.loss import count_lost, summarize
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
+from surestart.spark_types import DataFrame
 from surestart.stage import POSITION
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.environment import Table
 from surestart.facts.delta.commit_notes import MARKER, REWIND
@@ -28,9 +28,7 @@ from surestart.sinks.delta.merge import LITERAL_KINDS, as_stored, literal, newes
 from surestart.sinks.delta.transaction import no_rows
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 # So many partitions or files are named one by one in the condition of a write.
 _LITERALS = 200

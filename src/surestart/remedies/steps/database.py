@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
@@ -31,9 +31,7 @@ from surestart.sinks.postgres.remedy import is_kept, remove_rows, restore_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

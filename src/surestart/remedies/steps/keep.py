@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.journal.stage_start import KEPT, KEPT_COLUMNS, read_kept
@@ -10,9 +10,7 @@ from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule, summarize_marks
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.spark.delta_table import create_or_check_table
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

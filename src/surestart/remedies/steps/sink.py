@@ -6,7 +6,7 @@ The sink does both by itself (`surestart.sinks.abilities.Clearable`), under the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
@@ -16,9 +16,7 @@ from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

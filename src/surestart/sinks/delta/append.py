@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
@@ -16,12 +15,8 @@ from surestart.sinks.delta.receipts import has_receipts
 from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.sinks.delta.transaction import append_with_pair, commit_note
 from surestart.spark.delta_table import create_or_check_table, read_table
+from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 @dataclass(frozen=True)

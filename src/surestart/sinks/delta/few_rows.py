@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.sinks.delta.receipts import ReceiptReader
 from surestart.spark.session import applied, is_connect, runs_on_databricks
 from surestart.spark.settings import FEW_ROWS, pairs
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from surestart.spark_types import SparkSession
 
 AT_MOST = 5_000
 

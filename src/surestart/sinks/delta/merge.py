@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
@@ -31,12 +30,8 @@ from surestart.sinks.delta.transaction import commit_note, takes_pairs, transact
 from surestart.spark.delta_table import create_or_check_table
 from surestart.spark.session import applied
 from surestart.spark.settings import MERGE, pairs
+from surestart.spark_types import DataFrame, DataStreamWriter, Row, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _log = logging.getLogger("surestart.merge")
 

@@ -11,16 +11,13 @@ which batch the table holds, to the gate, the doctor and the history. docs/decis
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.facts.delta.commit_notes import read_new_steps, read_noted_commits, read_steps, rows_of
 from surestart.sinks.batch_error import BatchShort, SkippedBatch, doctor_of, refuse_empty_looks
 from surestart.sinks.delta.transaction import append_pair, commit_note
+from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import BatchContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

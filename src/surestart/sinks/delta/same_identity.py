@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.errors import CannotTell
 from surestart.history.claim_file import read_claim
@@ -20,11 +19,9 @@ from surestart.history.describe_run import named
 from surestart.sinks.batch_error import BatchError
 from surestart.sinks.delta.transaction import read_local_query_id, read_query_id
 from surestart.spark.session import running_query_id
+from surestart.spark_types import SparkSession
 from surestart.stage import BatchContext
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 class RunReplaced(BatchError):

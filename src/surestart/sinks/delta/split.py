@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
@@ -33,12 +32,8 @@ from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.spark.delta_table import create_or_check_table, read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import keeps_batch_rows, persisted
+from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 @dataclass(frozen=True)

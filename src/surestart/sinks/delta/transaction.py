@@ -21,7 +21,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from surestart.environment import Table
 from surestart.errors import CannotTell
@@ -29,13 +28,9 @@ from surestart.facts.delta import read_delta_log
 from surestart.facts.delta.schema_change import identity_columns, may_number_rows
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import only_inside, takes_setting
+from surestart.spark_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.readwriter import DataFrameWriter
-
 
 _POSITION = frozenset({"source", "partition", "offset"})
 

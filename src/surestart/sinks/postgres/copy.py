@@ -41,12 +41,12 @@ from surestart.facts.postgres.types import StagedColumn, staged
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
 from surestart.spark.every_line import collect_batches
+from surestart.spark_types import DataFrame
 from surestart.typed import in_the_code
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ docs/postgres.md says what is guaranteed, what the database user may do and what
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
@@ -27,13 +26,9 @@ from surestart.failpoints import fail_point
 from surestart.sinks.delta.same_identity import read_identity, refuse_replaced, same_identity
 from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable, load_from_driver, load_from_executors
+from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
 from surestart.typed import NextStep, Words, in_the_code
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 MODES = ("append", "upsert")
 LOADERS = ("executors", "driver")
