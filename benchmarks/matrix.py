@@ -26,8 +26,7 @@ def main(names: list[str]) -> int:
     from tests.diagnosis.stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
     from tests.diagnosis.stream_to_kafka import to_kafka
     from tests.diagnosis.stream_to_nowhere import NOWHERE_CASES
-
-    from surestart.local.kafka_broker import kafka_broker
+    from tests.servers.kafka_broker import kafka_broker
 
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir(parents=True)

@@ -110,7 +110,6 @@ def test_module_names_say_one_thing() -> None:
 REMOVES = {
     "sensor_pipeline.simulate": "its own draft of a file",
     "surestart.history.claim_file": "a claim that nobody holds",
-    "surestart.local.kafka_broker": "the broker's own folder",
     "surestart.local.kafka_detached": "the broker's own folder",
     "surestart.remedies.apply.prune": "retired checkpoints past an age, by the digest of their list",
     "surestart.remedies.basis.beside": "what a rebuild beside has made",

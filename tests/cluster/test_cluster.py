@@ -14,8 +14,8 @@ import pytest
 from sensor_pipeline.count import count_rows
 from sensor_pipeline.kafka_simulate import read_sent, write_topic
 from surestart.environment import Environment
-from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from tests.cluster.standalone import Cluster, standalone_cluster
+from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 
 pytestmark = pytest.mark.cluster
 READINGS = 60_000

@@ -37,7 +37,7 @@ def fast(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
-    from surestart.local.kafka_broker import kafka_broker
+    from tests.servers.kafka_broker import kafka_broker
 
     with kafka_broker() as broker:
         kafka = to_kafka(broker.bootstrap)

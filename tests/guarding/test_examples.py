@@ -22,7 +22,7 @@ import surestart
 from surestart.cli.main import main
 from surestart.errors import EXIT_REFUSED
 from surestart.facts.delta.pinned import read_table_rows
-from surestart.local.kafka_broker import kafka_broker
+from tests.servers.kafka_broker import kafka_broker
 
 EXAMPLES = Path(examples_scene.__file__).parent
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/plain.py"))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from tests.kafka.kafka_client import CANARY, KafkaClient
 from tests.servers import secured_kafka
+from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 from tests.servers.secured_kafka import TlsBroker, sasl_listener
 
 _numbers = itertools.count(1)

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from surestart.local.kafka_broker import is_broker
+from surestart.local.kafka_detached import is_broker
 
 ADMIN = {"socket.timeout.ms": 10000}
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _wait_until(condition, seconds: float) -> bool:
@@ -68,12 +70,12 @@ def test_a_broker_is_gone_when_its_parent_is_killed(tmp_path):
     """SIGKILL leaves the parent no chance to clean up: the guard has to."""
     program = (
         "import sys, time\n"
-        "from surestart.local.kafka_broker import kafka_broker\n"
+        "from tests.servers.kafka_broker import kafka_broker\n"
         "with kafka_broker() as broker:\n"
         "    print(broker.pid, broker.folder, flush=True)\n"
         "    time.sleep(600)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid, folder = parent.stdout.readline().split()
     assert is_broker(int(pid), Path(folder))

@@ -11,8 +11,7 @@ import pytest
 from sensor_pipeline.kafka_simulate import read_sent
 from sensor_pipeline.simulate import read_truth
 from surestart.cli.main import main
-from surestart.local.kafka_broker import is_broker
-from surestart.local.kafka_detached import start_detached
+from surestart.local.kafka_detached import is_broker, start_detached
 from tests.foundation.project import serve_the_sensor_pipeline
 
 

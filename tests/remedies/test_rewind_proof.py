@@ -87,7 +87,7 @@ class Labs:
         from tests.kafka.kafka_client import KafkaClient
 
         if self.broker is None:
-            from surestart.local.kafka_broker import kafka_broker
+            from tests.servers.kafka_broker import kafka_broker
 
             self.broker = kafka_broker()
             self.client = KafkaClient(self.broker.__enter__().bootstrap)

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surestart.local.kafka_broker import KafkaBroker, kafka_broker
 from surestart.local.kafka_configuration import Listener, free_ports
 from surestart.spark.java import Java, find_java
+from tests.servers.kafka_broker import KafkaBroker, kafka_broker
 
 _PASSWORD = "SURESTART_KEYSTORE_PASSWORD"
 _SASL = """\

@@ -74,7 +74,7 @@ def _show(args: argparse.Namespace, state: str, bootstrap: str, pid: int) -> int
 
 
 def _groups(detached: DetachedBroker | None, group: str) -> int:
-    from surestart.local.kafka_broker import run_kafka_tool
+    from surestart.local.kafka_detached import run_kafka_tool
     from surestart.local.kafka_jars import resolve_kafka_jars
     from surestart.spark.java import find_java
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     storage = open_storage(args.path)
     checkpoint = read_checkpoint(args.path, storage)
     if isinstance(storage, BoundedStorage):
-        storage.budget = ReadBudget(bytes=BYTES)
+        storage = BoundedStorage(storage.storage, ReadBudget(bytes=BYTES), storage.kept)
     try:
         if args.check:
             return _check(args, storage, checkpoint)

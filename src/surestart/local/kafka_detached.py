@@ -1,8 +1,17 @@
-"""A local broker that stays up between commands: started, stopped and found again through one folder.
+"""A real single-node Kafka broker (KRaft, broker and controller in one JVM) on 127.0.0.1, without Docker. It stays up
+between commands: started, stopped and found again through one folder.
 
     surestart kafka start   ──>  <folder>/broker.json {"pid", "ports"}  ──>  surestart kafka status | stop
 
-Its topics outlive a stop: an empty topic under the same name would look to a checkpoint like lost records.
+    <folder>/
+        server.properties   written at each start
+        log4j2.properties   the broker's log goes to server.log, warnings and the line that says it is up
+        data/               topics and offsets; kept from one start to the next unless the folder is thrown away
+        broker.json         pid and ports; pid 0 once it was stopped
+        server.log
+
+Automatic creation of topics stays on, as on most clusters: a tool that merely asks about a topic must not make it. Its
+topics outlive a stop: an empty topic under the same name would look to a checkpoint like lost records.
 """
 
 from __future__ import annotations
@@ -17,8 +26,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from surestart.errors import UsageError
-from surestart.local.kafka_broker import is_broker, size_of_log, wait_for_start
+from surestart.errors import CannotTell, UsageError
 from surestart.local.kafka_configuration import (
     Ports,
     are_free,
@@ -28,8 +36,10 @@ from surestart.local.kafka_configuration import (
     write_configuration,
 )
 from surestart.local.kafka_jars import resolve_kafka_jars
-from surestart.spark.java import find_java
+from surestart.spark.java import Java, find_java
 from surestart.typed import Verbatim, surestart, typed
+
+_UP = b"Kafka Server started"
 
 
 @dataclass(frozen=True)
@@ -138,3 +148,54 @@ def _write_state(folder: Path, pid: int, ports: Ports) -> None:
     draft = folder / f".broker.json.{os.getpid()}"
     draft.write_text(json.dumps({"pid": pid, "ports": asdict(ports)}))
     draft.replace(folder / "broker.json")
+
+
+def run_kafka_tool(java: Java, jars: Path, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(java.executable), *java.options, "-cp", str(jars / "*"), main_class, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def size_of_log(folder: Path) -> int:
+    """How much of the log is from former starts; the file is there afterwards."""
+    log = folder / "server.log"
+    log.touch()
+    return log.stat().st_size
+
+
+def wait_for_start(folder: Path, pid: int, begin: int, timeout_seconds: float) -> None:
+    """Returns once the log, from `begin` on, says that the broker is up; raises when it ended or took too long."""
+    log = folder / "server.log"
+    begun = last_seen = time.monotonic()
+    while _UP not in log.read_bytes()[begin:]:
+        now = time.monotonic()
+        if is_broker(pid, folder):
+            last_seen = now
+        # For a moment of its start a process shows no command line.
+        alive = now - last_seen < 1
+        if alive and now - begun < timeout_seconds:
+            time.sleep(0.05)
+            continue
+        raise CannotTell(
+            f"the Kafka broker {f'took more than {timeout_seconds:.0f} s' if alive else 'ended while it started'}; "
+            "its log ends:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:]),
+            meaning="There is no local broker. Nothing was read from it or written to it.",
+            next=surestart("kafka", "start"),
+            do_not=f"delete {folder / 'data'} to get it going: the topics in it go too.",
+            code="KafkaNotStarted",
+        )
+
+
+def is_broker(pid: int, folder: Path) -> bool:
+    """Whether the process is alive and the broker of this folder: a pid of a former boot may be another program now."""
+    if pid <= 0:
+        return False
+    described = Path(f"/proc/{pid}/cmdline")
+    if described.parent.parent.joinpath("self").exists():
+        try:
+            line = described.read_bytes().decode(errors="replace")
+        except OSError:
+            return False
+    else:
+        shown = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
+        line = shown.stdout
+    return str(folder / "server.properties") in line

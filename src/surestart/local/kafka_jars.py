@@ -21,7 +21,15 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_lock import STAMP, check_jars, fill_folder, read_lock, write_lock
+from surestart.spark.jar_lock import (
+    STAMP,
+    check_jars,
+    fill_folder,
+    follow_download,
+    last_problem,
+    read_lock,
+    write_lock,
+)
 from surestart.spark.java import Java, find_java
 from surestart.typed import surestart
 from surestart.words.extras import install_extra
@@ -93,19 +101,14 @@ def _resolve(folder: Path, java: Java, say: Callable[[str], object]) -> None:
         *("-cache", str(folder / "ivy"), "-ivy", str(request), "-confs", "default", "-types", "jar", "bundle"),
         *("-retrieve", str(folder / "jars" / "[artifact]-[revision].[ext]")),
     ]
-    seen: list[str] = []
     with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            seen.append(line.rstrip())
-            if line.startswith("downloading"):
-                count = sum(text.startswith("downloading") for text in seen)
-                say(f"  downloading jar {count}: {line.split()[1].rsplit('/', 1)[-1]}")
+        seen = follow_download(process.stdout, say)
     jars = sorted((folder / "jars").glob("*.jar"))
     names = {jar.name for jar in jars}
     if process.returncode != 0 or not {f"kafka_2.13-{KAFKA_VERSION}.jar", f"kafka-tools-{KAFKA_VERSION}.jar"} <= names:
         raise CannotTell(
-            f"Ivy ended with {process.returncode} and {len(jars)} jars: {_last_problem(seen)}",
+            f"Ivy ended with {process.returncode} and {len(jars)} jars: {last_problem(seen)}",
             meaning="Kafka's jars are not on this machine, so no local broker can start. Everything else works.",
             next=surestart("kafka", "start"),
             do_not="copy single jars by hand: a missing one fails later, while the broker runs.",
@@ -125,11 +128,6 @@ def _ivy_jar() -> Path:
             code="SparkNotInstalled",
         )
     return jars[-1]
-
-
-def _last_problem(lines: list[str]) -> str:
-    problems = [text for text in lines if any(word in text.lower() for word in ("unresolved", "error", "not found"))]
-    return (problems or lines or ["no output"])[-1].strip()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -189,36 +189,25 @@ class _Member:
         warn: Callable[[SurestartError], object],
     ) -> None:
         try:
-            self._start(spark, environment, trigger, on_progress, accept, warn)
+            with SecretsUnsaid(self.stage.source):
+                session = self._session.enter_context(stream_session(spark))
+                guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
+                mirror = self._holds.enter_context(mirrored(environment, self.stage))
+                self._holds.enter_context(applied(session, pairs(EVERYWHERE)))
+
+                def count(progress: BatchProgress) -> None:
+                    guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
+                    mirror(progress)
+                    on_progress(progress)
+
+                stage = after_remedy(session, environment, self.stage)
+                self.running = start_query(
+                    session, environment, stage, trigger=trigger, on_progress=count, claim=guarded.claim
+                )
+                guarded.started(self.running.query_id)
         except BaseException as failure:
             self.failure = failure
             raise
-
-    def _start(
-        self,
-        spark: SparkSession,
-        environment: Environment,
-        trigger: Trigger,
-        on_progress: Callable[[BatchProgress], object],
-        accept: Sequence[str],
-        warn: Callable[[SurestartError], object],
-    ) -> None:
-        with SecretsUnsaid(self.stage.source):
-            session = self._session.enter_context(stream_session(spark))
-            guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
-            mirror = self._holds.enter_context(mirrored(environment, self.stage))
-            self._holds.enter_context(applied(session, pairs(EVERYWHERE)))
-
-            def count(progress: BatchProgress) -> None:
-                guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
-                mirror(progress)
-                on_progress(progress)
-
-            stage = after_remedy(session, environment, self.stage)
-            self.running = start_query(
-                session, environment, stage, trigger=trigger, on_progress=count, claim=guarded.claim
-            )
-            guarded.started(self.running.query_id)
 
     def poll(self, seconds: float, open_ended: bool) -> bool:
         assert self.running is not None

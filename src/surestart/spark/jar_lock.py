@@ -117,3 +117,19 @@ def fill_folder(folder: Path, fill: Callable[[Path], str], *, again: bool = Fals
     finally:
         for rest in (draft, former):
             shutil.rmtree(rest, ignore_errors=True)
+
+
+def follow_download(lines: Iterable[str], say: Callable[[str], object]) -> list[str]:
+    """All that a resolver prints; `say` gets a line for each jar that it downloads."""
+    seen: list[str] = []
+    for line in lines:
+        seen.append(line.rstrip())
+        if line.startswith("downloading"):
+            count = sum(text.startswith("downloading") for text in seen)
+            say(f"  downloading jar {count}: {line.split()[1].rsplit('/', 1)[-1]}")
+    return seen
+
+
+def last_problem(lines: Sequence[str]) -> str:
+    problems = [text for text in lines if any(word in text.lower() for word in ("unresolved", "error", "not found"))]
+    return (problems or lines or ["no output"])[-1].strip()

@@ -25,7 +25,15 @@ from pathlib import Path
 
 from surestart.cache import cache_folder
 from surestart.errors import CannotTell, SurestartError, UsageError
-from surestart.spark.jar_lock import STAMP, check_jars, fill_folder, read_lock, write_lock
+from surestart.spark.jar_lock import (
+    STAMP,
+    check_jars,
+    fill_folder,
+    follow_download,
+    last_problem,
+    read_lock,
+    write_lock,
+)
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
 from surestart.typed import typed
@@ -105,19 +113,14 @@ def _download(folder: Path, packages: tuple[str, ...], left_out: tuple[str, ...]
     ]
     java = launcher_home(find_java(supported=installed_line().java))
     environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(home)}
-    seen: list[str] = []
     with subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            seen.append(line.rstrip())
-            if line.startswith("downloading"):
-                count = sum(text.startswith("downloading") for text in seen)
-                say(f"  downloading jar {count}: {line.split()[1].rsplit('/', 1)[-1]}")
+        seen = follow_download(process.stderr, say)
     if process.returncode != 0:
         raise CannotTell(
-            f"Spark's package resolution ended with {process.returncode}: {_last_problem(seen)}",
+            f"Spark's package resolution ended with {process.returncode}: {last_problem(seen)}",
             meaning="The Delta, Kafka and Avro connectors are not on this machine, so no stream can start.",
             next=typed("make", "setup"),
             do_not="copy single jars by hand: a missing transitive one fails later, in mid-batch.",
@@ -145,13 +148,6 @@ def _ships(retrieved: str, shipped: set[str]) -> bool:
     """Whether a jar named <organisation>_<artifact>-<version>.jar is one of Spark's own artifacts."""
     parts = _artifact(retrieved).split("_")
     return any("_".join(parts[start:]) in shipped for start in range(1, len(parts)))
-
-
-def _last_problem(lines: list[str]) -> str:
-    problems = [
-        line for line in lines if "unresolved" in line.lower() or "error" in line.lower() or "not found" in line
-    ]
-    return (problems or lines or ["no output"])[-1].strip()
 
 
 def main(arguments: Sequence[str]) -> int:

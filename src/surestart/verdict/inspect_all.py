@@ -15,9 +15,8 @@ from functools import partial
 
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.checkpoint.find_checkpoints import FoundPlace, find_checkpoints
-from surestart.facts.storage.below import FolderStorage
 from surestart.facts.storage.open_storage import open_unbounded
-from surestart.facts.storage.storage import Storage
+from surestart.facts.storage.storage import FolderStorage, Storage
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import FleetRow, row_not_looked_at, row_of
 from surestart.verdict.inspection import inspect_checkpoint

@@ -29,7 +29,7 @@ from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT,
 from surestart.facts.checkpoint.source_folder import read_source_folder
 from surestart.facts.checkpoint.state_folder import STATE_FILE
 from surestart.facts.storage.read_budget import read_lines
-from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage, StorageOf
 
 METADATA = "metadata"
 _OURS = ("offsets", "commits", "sources", "state")
@@ -303,30 +303,17 @@ def _entry_number(line: bytes, path: str, index: int) -> int:
 
 
 @dataclass(frozen=True)
-class CutStorage:
-    """The cut as a checkpoint that can be read, while its files still lie in the origin."""
+class CutStorage(StorageOf):
+    """The cut as a checkpoint that can be read, while its files still lie in the other storage."""
 
-    origin: Storage
     cut: Cut
     _made: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def location(self) -> str:
-        return self.origin.location
-
-    @property
-    def kind(self) -> str:
-        return self.origin.kind
-
-    @property
-    def checks_crc(self) -> bool:
-        return self.origin.checks_crc
 
     def list_folder(self, path: str) -> Iterator[FolderEntry]:
         if path and path not in self.cut.folders:
             raise FileNotFoundError(path)
         prefix = f"{path}/" if path else ""
-        for entry in self.origin.list_folder(path):
+        for entry in self.storage.list_folder(path):
             name = f"{prefix}{entry.name}"
             if name in (self.cut.folders if entry.kind == FOLDER else self.cut.copied):
                 yield entry
@@ -337,19 +324,19 @@ class CutStorage:
     def read_file(self, path: str, limit: int) -> bytes:
         if path in self._ours():
             return self._content(path)[:limit]
-        return self.origin.read_file(self._known(path), limit)
+        return self.storage.read_file(self._known(path), limit)
 
     def open_file(self, path: str) -> AbstractContextManager[BinaryIO]:
         if path in self._ours():
             return closing(io.BytesIO(self._content(path)))
-        return self.origin.open_file(self._known(path))
+        return self.storage.open_file(self._known(path))
 
     def _ours(self) -> tuple[str, ...]:
         return (METADATA, *self.cut.shortened)
 
     def _content(self, path: str) -> bytes:
         if path not in self._made:
-            lines = [] if path == METADATA else list(shortened_lines(self.origin, self.cut.shortened[path]))
+            lines = [] if path == METADATA else list(shortened_lines(self.storage, self.cut.shortened[path]))
             self._made[path] = b"\n".join(lines) if lines else self.cut.metadata
         return self._made[path]
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol, cast
 
-if TYPE_CHECKING:
-    from surestart.facts.storage.storage import FolderEntry, Storage
-
+from surestart.facts.storage.storage import FolderEntry, Storage, StorageOf
 
 BYTES = 1 << 30
 NAMES = 1_000_000
@@ -48,29 +46,16 @@ class ReadBudget:
         setattr(self, kind, left - count)
 
 
-class BoundedStorage:
+@dataclass(frozen=True, eq=False)
+class BoundedStorage(StorageOf):
     """A storage whose every read is charged to one budget."""
 
-    def __init__(self, inner: Storage, budget: ReadBudget | None = None) -> None:
-        self._inner = inner
-        self.budget = budget or ReadBudget()
-        # What one question has read and the next of the same look needs again, such as a listing.
-        self.kept: dict[str, Any] = {}
-
-    @property
-    def location(self) -> str:
-        return self._inner.location
-
-    @property
-    def kind(self) -> str:
-        return self._inner.kind
-
-    @property
-    def checks_crc(self) -> bool:
-        return self._inner.checks_crc
+    budget: ReadBudget = field(default_factory=ReadBudget)
+    # What one question has read and the next of the same look needs again, such as a listing.
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def list_folder(self, path: str) -> Iterator[FolderEntry]:
-        for entry in self._inner.list_folder(path):
+        for entry in self.storage.list_folder(path):
             self.budget.take("names", 2, path)
             yield entry
 
@@ -81,21 +66,21 @@ class BoundedStorage:
             self.budget.take("names", 1, path)
             return wanted(name)
 
-        cheap = getattr(self._inner, "list_matching", None)
+        cheap = getattr(self.storage, "list_matching", None)
         if cheap is not None:
             yield from cheap(path, counted)
             return
-        for entry in self._inner.list_folder(path):
+        for entry in self.storage.list_folder(path):
             if counted(entry.name):
                 yield entry
 
     def read_file(self, path: str, limit: int) -> bytes:
-        data = self._inner.read_file(path, min(limit, self.budget.bytes + 1))
+        data = self.storage.read_file(path, min(limit, self.budget.bytes + 1))
         self.budget.take("bytes", len(data), path)
         return data
 
     def open_file(self, path: str) -> AbstractContextManager[BinaryIO]:
-        return cast("AbstractContextManager[BinaryIO]", _CountedFile(self._inner.open_file(path), self.budget, path))
+        return cast("AbstractContextManager[BinaryIO]", _CountedFile(self.storage.open_file(path), self.budget, path))
 
     def charge(self, values: int, what: str) -> None:
         self.budget.take("values", values, what)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol
 
 FILE = "file"
@@ -53,3 +54,60 @@ class Storage(Protocol):
         ...
 
     def open_file(self, path: str) -> AbstractContextManager[BinaryIO]: ...
+
+
+@dataclass(frozen=True)
+class StorageOf:
+    """All that another storage says; who inherits changes a part of it."""
+
+    storage: Storage
+
+    @property
+    def location(self) -> str:
+        return self.storage.location
+
+    @property
+    def kind(self) -> str:
+        return self.storage.kind
+
+    @property
+    def checks_crc(self) -> bool:
+        return self.storage.checks_crc
+
+    def at(self, path: str) -> str:
+        """Where that other one has the path."""
+        return path
+
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
+        return self.storage.list_folder(self.at(path))
+
+    def read_file(self, path: str, limit: int) -> bytes:
+        return self.storage.read_file(self.at(path), limit)
+
+    def open_file(self, path: str) -> AbstractContextManager[BinaryIO]:
+        return self.storage.open_file(self.at(path))
+
+
+@dataclass(frozen=True)
+class FolderStorage(StorageOf):
+    """A folder of a storage as a storage of its own, so that a thousand folders of one store share its connection."""
+
+    folder: str
+
+    @property
+    def location(self) -> str:
+        return f"{self.storage.location.rstrip('/')}/{self.folder}" if self.folder else self.storage.location
+
+    def at(self, path: str) -> str:
+        return "/".join(part for part in (self.folder, path) if part)
+
+
+@dataclass(frozen=True)
+class ShownElsewhere(StorageOf):
+    """A folder shown as if it lay at another place: what a reader would say of it there, before it is moved."""
+
+    place: str
+
+    @property
+    def location(self) -> str:
+        return self.place

@@ -15,10 +15,9 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
-from surestart.journal.journal import now
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import (
     LinkFacts,
     TableFacts,
@@ -90,8 +89,7 @@ def plan_in_place(
         remedy=remedy,
         stage=stage,
         method=IN_PLACE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=tuple(link.name for link in links),
         world=as_preconditions(facts),
         steps=tuple(steps),
@@ -100,9 +98,6 @@ def plan_in_place(
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 
@@ -236,17 +231,9 @@ def _steps(
             effect, step = plan_own_sink(environment, link, own, keeps)
             effects.append(effect)
             clear.append(replace(step, arguments={**step.arguments, "lost": lost}))
-        files, size = len(one.manifest.files), one.manifest.size
-        effects.append(Effect(link.checkpoint, "move aside", None, files, size))
-        retire.append(
-            Step(
-                f"retire:{link.name}",
-                "retire",
-                f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes",
-                link.name,
-                {"manifest": one.manifest.digest},
-            )
-        )
+        effect, step = move_aside(one)
+        effects.append(effect)
+        retire.append(step)
     # From the last table to the first: a key's former reading is fetched from the table above it.
     return [*keep, *reversed(clear), *reversed(retire)], effects
 
@@ -264,6 +251,14 @@ def _count_going(spark: SparkSession, table: TableFacts, kept: DataFrame | None)
     by_file = removed_rows(rows, kept).groupBy("file").agg(F.count("*").alias("rows"), F.max("size").alias("size"))
     rows_of, files, size = by_file.agg(F.sum("rows"), F.count("*"), F.sum("size")).collect()[0]
     return int(rows_of or 0), int(files), int(size or 0)
+
+
+def move_aside(one: LinkFacts, **more: Any) -> tuple[Effect, Step]:
+    """A stage's checkpoint is moved aside. more: what else the step has to know."""
+    link, files, size = one.link, len(one.manifest.files), one.manifest.size
+    what = f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes"
+    step = Step(f"retire:{link.name}", "retire", what, link.name, {"manifest": one.manifest.digest, **more})
+    return Effect(link.checkpoint, "move aside", None, files, size), step
 
 
 def batches_of(one: LinkFacts) -> str:

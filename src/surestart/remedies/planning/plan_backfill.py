@@ -17,10 +17,9 @@ from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.describe_run import named
 from surestart.history.read_runs import read_runs
-from surestart.journal.journal import now
 from surestart.remedies.basis.backfill_target import refuse_unknown_sinks, refuse_unread_begin
 from surestart.remedies.basis.chain import Chain, Link
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.position_sets import Range, inside, joined, read_range_rows
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap, StageCount
@@ -87,17 +86,13 @@ def plan_backfill(
         remedy="backfill",
         stage=stage,
         method="append",
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=(stage,),
         # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
         world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
         steps=_steps(spark, environment, chain, stage, wanted, request) if wanted else (),
         effects=tuple(Effect(name, action, rows) for name in _targets(link)),
         statements=tuple(_describe(link, counts, wanted)),
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 

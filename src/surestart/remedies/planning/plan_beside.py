@@ -20,11 +20,10 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
-from surestart.journal.journal import now
 from surestart.remedies.basis.beside import BESIDE, read_beside
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_identities, read_link, refuse_unwritable
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, together
@@ -60,8 +59,7 @@ def plan_reset_beside(
         remedy="reset",
         stage=stage,
         method=BESIDE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=tuple(link.name for link in links),
         world=as_identities(facts),
         steps=tuple(_steps(facts, databases, losses, run_steps(links, environment, runs) if request.run else [])),
@@ -70,9 +68,6 @@ def plan_reset_beside(
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts, behind="after the swap "),
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 

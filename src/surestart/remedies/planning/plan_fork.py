@@ -10,6 +10,8 @@ The stream may go on meanwhile: nothing is claimed and nothing waits. Streams be
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,13 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.fork import CHECKPOINTS, TABLES
 from surestart.history.describe_run import named, plan_command
-from surestart.journal.journal import now, read_journals
+from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import former_ids
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_too_large
 from surestart.remedies.basis.fork_folder import fork_text
 from surestart.remedies.basis.former_version import deleted_files
-from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import FORK, Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, read_link
 from surestart.remedies.basis.read_back import stopping_findings
 from surestart.remedies.planning.estimate import number
@@ -40,6 +42,26 @@ from surestart.spark_types import SparkSession
 from surestart.streams.project_file import FILE
 from surestart.typed import surestart
 from surestart.words.amounts import size_text, time_text
+
+
+@dataclass(frozen=True)
+class _Fork:
+    """versions, rows: of each table at the batch.
+    every: what each step is told."""
+
+    link: Link
+    facts: LinkFacts
+    batch: int
+    folder: Path
+    cut: Cut
+    versions: Mapping[str, int]
+    rows: Mapping[str, int | None]
+    places: Mapping[str, Path]
+    every: Mapping[str, Any]
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / CHECKPOINTS / self.link.query
 
 
 def plan_fork(
@@ -64,68 +86,24 @@ def plan_fork(
     _refuse_unsafe(spark, environment, link, batch, CutStorage(storage, cut), known)
     versions = {}
     for name, commits in standing.items():
-        versions[name] = version_of_batch(environment, link, facts.tables[name].table, commits, ids, batch)
-        _refuse_deleted(spark, environment, link, name, facts.tables[name].table, versions[name])
+        table = facts.tables[name].table
+        versions[name] = version_of_batch(environment, link, table, commits, ids, batch)
+        _refuse_deleted(spark, environment, link, name, table, versions[name])
     rows = {name: rows_at(spark, environment, facts.tables[name].table, version) for name, version in versions.items()}
-    made = now()
-    places = _places(place, facts)
-    checkpoint = place / CHECKPOINTS / link.query
-    query_id = str(uuid.uuid4())
-    head = f"A fork of {stage} at batch {batch}, {time_text(made)}. Dropped by `surestart undo`, digest in fork.json."
-    tables = {facts.tables[name].table.path: str(places[name]) for name in versions}
-    note = {
-        "stage": stage,
-        "query": link.query,
-        "batch": batch,
-        "query_id": query_id,
-        "of": link.checkpoint,
-        "tables": sorted(path.name for path in places.values()),
-    }
-    every: dict[str, Any] = {"folder": str(place), "note": note, "batch": batch, "query_id": query_id}
-    steps = [
-        Step(
-            f"clone:{name}",
-            "clone",
-            f"make a shallow clone of {name} as it was at batch {batch}, version {version} of "
-            f"{facts.tables[name].version}, in {places[name]}",
-            stage,
-            {
-                **every,
-                "table": name,
-                "table_id": facts.tables[name].table_id,
-                "version": version,
-                "to": str(places[name]),
-            },
-        )
-        for name, version in versions.items()
-    ]
-    fork = Step(
-        f"fork:{stage}",
-        "fork",
-        f"write a checkpoint of {link.query} that ends with batch {batch} ({len(cut.copied) + 1} files, "
-        f"{size_text(cut.size)}) to {checkpoint}, and declare the fork in {place / FILE}",
-        stage,
-        {
-            **every,
-            "to": str(checkpoint),
-            "former": whole.query_id,
-            "findings": list(known),
-            "file": fork_text(link.stage.declare(environment), place, checkpoint, tables, head),
-        },
-    )
+    fork = _new_fork(facts, batch, place, cut, versions, rows)
+    asked = request.of_plan(environment)
     return Plan(
         remedy="rewind",
         stage=stage,
         method=FORK,
-        environment=environment_facts(environment),
-        created_at=made,
+        **asked,
         # Nothing of the stream is changed, so nothing is claimed, and no other remedy waits for this one.
         touched=(),
         world={},
-        steps=(*steps, fork),
+        steps=(*_clone_steps(fork), _fork_step(fork, environment, whole, known, asked["created_at"])),
         effects=(
-            *(Effect(str(places[name]), "clone", rows[name], 0, 0) for name in versions),
-            Effect(str(checkpoint), "new", None, len(cut.copied) + 1, cut.size),
+            *(Effect(str(fork.places[name]), "clone", rows[name], 0, 0) for name in versions),
+            Effect(str(fork.checkpoint), "new", None, len(cut.copied) + 1, cut.size),
         ),
         statements=(
             *([chosen.by_time] if chosen.by_time else []),
@@ -142,10 +120,60 @@ def plan_fork(
         ),
         undo=f"drops the fork: {place} with all that it has written. Refused while it runs, and where something else "
         "lies there",
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
+
+
+def _new_fork(
+    facts: LinkFacts,
+    batch: int,
+    folder: Path,
+    cut: Cut,
+    versions: Mapping[str, int],
+    rows: Mapping[str, int | None],
+) -> _Fork:
+    places, query_id = _places(folder, facts), str(uuid.uuid4())
+    note = {
+        "stage": facts.link.name,
+        "query": facts.link.query,
+        "batch": batch,
+        "query_id": query_id,
+        "of": facts.link.checkpoint,
+        "tables": sorted(path.name for path in places.values()),
+    }
+    every = {"folder": str(folder), "note": note, "batch": batch, "query_id": query_id}
+    return _Fork(facts.link, facts, batch, folder, cut, versions, rows, places, every)
+
+
+def _clone_steps(fork: _Fork) -> Iterator[Step]:
+    for name, version in fork.versions.items():
+        table, to = fork.facts.tables[name], str(fork.places[name])
+        what = (
+            f"make a shallow clone of {name} as it was at batch {fork.batch}, version {version} of {table.version}, "
+            f"in {to}"
+        )
+        told = {**fork.every, "table": name, "table_id": table.table_id, "version": version, "to": to}
+        yield Step(f"clone:{name}", "clone", what, fork.link.name, told)
+
+
+def _fork_step(fork: _Fork, environment: Environment, whole: Checkpoint, known: tuple[str, ...], made: int) -> Step:
+    link, cut = fork.link, fork.cut
+    head = (
+        f"A fork of {link.name} at batch {fork.batch}, {time_text(made)}. Dropped by `surestart undo`, digest in "
+        "fork.json."
+    )
+    tables = {fork.facts.tables[name].table.path: str(fork.places[name]) for name in fork.versions}
+    told = {
+        **fork.every,
+        "to": str(fork.checkpoint),
+        "former": whole.query_id,
+        "findings": list(known),
+        "file": fork_text(link.stage.declare(environment), fork.folder, fork.checkpoint, tables, head),
+    }
+    what = (
+        f"write a checkpoint of {link.query} that ends with batch {fork.batch} ({len(cut.copied) + 1} files, "
+        f"{size_text(cut.size)}) to {fork.checkpoint}, and declare the fork in {fork.folder / FILE}"
+    )
+    return Step(f"fork:{link.name}", "fork", what, link.name, told)
 
 
 def _places(place: Path, facts: LinkFacts) -> dict[str, Path]:

@@ -6,26 +6,27 @@ The declaration and the history follow. Where it was, a file stands: an old job 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.storage.elsewhere import Elsewhere
+from surestart.facts.checkpoint.signpost import Signpost
 from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.storage import ShownElsewhere, Storage
 from surestart.history.describe_run import named, options_of, plan_command
-from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain, Link
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
-from surestart.remedies.basis.preconditions import as_preconditions, read_link
+from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
 from surestart.remedies.planning.free_place import former_signpost, local_place, refuse_unfit
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.judge_start import judge_stage
 from surestart.spark_types import SparkSession
 from surestart.streams.as_pipeline import StreamEnvironment
-from surestart.streams.change_file import plan_change
+from surestart.streams.change_file import FileChange, plan_change
 from surestart.streams.project_file import read_project_file
 from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis
@@ -46,15 +47,7 @@ def plan_move(
             meaning="Nothing was planned.",
             next=plan_command(environment, "move", stage, "--to", "/another/place"),
         )
-    file = Path(environment.file)
-    streams = list(read_project_file(file).streams) if environment.file else []
-    if not any(one.name == stage and one.checkpoint == link.checkpoint for one in streams):
-        raise UsageError(
-            f"no file declares stream {stage!r} at {link.checkpoint}",
-            meaning="After the move the declaration has to name the new place, and there is none. Nothing was planned.",
-            next=surestart("adopt", "--checkpoints", Path(link.checkpoint).parent, "-o", "surestart.toml"),
-            code="StreamNotDeclared",
-        )
+    file = _declaring_file(environment, link)
     target, origin = local_place(environment, link, to), local_folder(link.checkpoint)
     refuse_unfit(environment, chain, link, origin, target)
     former = former_signpost(origin, target)
@@ -69,38 +62,14 @@ def plan_move(
         )
     said = _compare(spark, environment, link, origin, target)
     files, size = len(facts.manifest.files), facts.manifest.size
-    move = Step(
-        f"move:{stage}",
-        "move",
-        f"copy the checkpoint of {link.query} to {target}, compare every byte, and put a file where it was: "
-        f"{batches_of(facts)}{files} files, {size_text(size)}",
-        stage,
-        {
-            "from": str(origin),
-            "to": str(target),
-            "manifest": facts.manifest.digest,
-            "query_id": facts.checkpoint.query_id,
-            "former": asdict(former) if former else None,
-        },
-    )
-    declare = Step(
-        f"declare:{stage}",
-        "declare",
-        f"have {file} name {target}",
-        stage,
-        {"file": str(file), "stream": stage, "former": change.former, "new": change.new},
-    )
-    starts = {stage: {"as_before": True, "checkpoint": str(target), "former": str(origin)}}
-    note = Step("start", "start", f"write down that {link.query} goes on there", arguments={"starts": starts})
     return Plan(
         remedy="move",
         stage=stage,
         method=IN_PLACE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=(stage,),
         world=as_preconditions([facts]),
-        steps=(move, declare, note),
+        steps=tuple(_steps(facts, origin, target, former, change)),
         effects=(
             Effect(str(origin), "move aside", None, files, size),
             Effect(str(target), "new", None, files, size),
@@ -117,10 +86,40 @@ def plan_move(
         ),
         undo="possible as long as the checkpoint is at the new place: it goes back with what was written since; stop "
         "the stream first",
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
+
+
+def _declaring_file(environment: StreamEnvironment, link: Link) -> Path:
+    file = Path(environment.file)
+    streams = list(read_project_file(file).streams) if environment.file else []
+    if not any(one.name == link.name and one.checkpoint == link.checkpoint for one in streams):
+        raise UsageError(
+            f"no file declares stream {link.name!r} at {link.checkpoint}",
+            meaning="After the move the declaration has to name the new place, and there is none. Nothing was planned.",
+            next=surestart("adopt", "--checkpoints", Path(link.checkpoint).parent, "-o", "surestart.toml"),
+            code="StreamNotDeclared",
+        )
+    return file
+
+
+def _steps(facts: LinkFacts, origin: Path, target: Path, former: Signpost | None, change: FileChange) -> Iterator[Step]:
+    link = facts.link
+    what = (
+        f"copy the checkpoint of {link.query} to {target}, compare every byte, and put a file where it was: "
+        f"{batches_of(facts)}{len(facts.manifest.files)} files, {size_text(facts.manifest.size)}"
+    )
+    told = {
+        "from": str(origin),
+        "to": str(target),
+        "manifest": facts.manifest.digest,
+        "query_id": facts.checkpoint.query_id,
+        "former": asdict(former) if former else None,
+    }
+    yield Step(f"move:{link.name}", "move", what, link.name, told)
+    said = {"file": str(change.file), "stream": change.stream, "former": change.former, "new": change.new}
+    yield Step(f"declare:{link.name}", "declare", f"have {change.file} name {target}", link.name, said)
+    starts = {link.name: {"as_before": True, "checkpoint": str(target), "former": str(origin)}}
+    yield Step("start", "start", f"write down that {link.query} goes on there", arguments={"starts": starts})
 
 
 def _compare(spark: SparkSession, environment: StreamEnvironment, link: Link, origin: Path, target: Path) -> list[str]:
@@ -128,7 +127,7 @@ def _compare(spark: SparkSession, environment: StreamEnvironment, link: Link, or
     starting."""
     now_here = {one.code for one in _judge(spark, environment, link, None).findings}
     there = environment.with_checkpoint(link.name, str(target))
-    storage = Elsewhere(LocalStorage(str(origin)), str(target))
+    storage = ShownElsewhere(LocalStorage(str(origin)), str(target))
     found = [one for one in _judge(spark, there, link, storage).findings if one.code not in now_here]
     worse = [one for one in found if one.severity in (Severity.UNSAFE, Severity.CANNOT_TELL)]
     if worse:
@@ -142,7 +141,7 @@ def _compare(spark: SparkSession, environment: StreamEnvironment, link: Link, or
     return [_said(one) for one in found if one.severity is Severity.ATTENTION]
 
 
-def _judge(spark: SparkSession, environment: Environment, link: Link, storage: Elsewhere | None) -> Diagnosis:
+def _judge(spark: SparkSession, environment: Environment, link: Link, storage: Storage | None) -> Diagnosis:
     commands = Commands(link.name, environment.name, options_of(environment))
     return judge_stage(environment, link.stage, (), commands, session=spark, storage=storage)
 

@@ -18,11 +18,10 @@ from surestart.facts.delta import read_delta_log
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.facts.storage.read_budget import bounded
 from surestart.history.describe_run import named, plan_command
-from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
-from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
+from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
 from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch, rows_again
 from surestart.remedies.planning.wanted import Request
 from surestart.spark_types import SparkSession
@@ -49,26 +48,18 @@ def plan_restart(
     lines += _not_there_yet(declared, options)
     again = rows_again(spark, environment, declared.sinks, checkpoint.query_id or "", batch)
     files = [file for one in options for file in one.files]
-    retire = Step(
-        f"retire:{stage}",
-        "retire",
-        f"move the checkpoint of {link.query} aside: {batches_of(facts)}{len(facts.manifest.files)} files, "
-        f"{facts.manifest.size:,} bytes",
-        stage,
-        {"manifest": facts.manifest.digest, **({"files_to_read": files} if files else {})},
-    )
+    moved, retire = move_aside(facts, **({"files_to_read": files} if files else {}))
     starts = {stage: {"kept": False, "caught_up": False}}
     note = Step("start", "start", f"write down that {link.query} begins anew", arguments={"starts": starts})
     return Plan(
         remedy="restart",
         stage=stage,
         method=IN_PLACE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=(stage,),
         world=as_preconditions([facts]),
         steps=(retire, note),
-        effects=(*_tables(facts), _moved(facts)),
+        effects=(*_tables(facts), moved),
         statements=(
             f"{stage} begins anew before batch {batch}, under a new query id; its owner starts it, with these options:",
             *lines,
@@ -78,9 +69,6 @@ def plan_restart(
             "the first start of a new checkpoint only.",
         ),
         undo="possible until the retired checkpoint is removed; stop the new stream first, its checkpoint is put aside",
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 
@@ -139,10 +127,6 @@ def _not_there_yet(declared: StageDeclaration, options: Sequence[ReaderOptions])
 
 def _tables(facts: LinkFacts) -> list[Effect]:
     return [Effect(name, "stays as it is", one.rows, one.files, one.size) for name, one in facts.tables.items()]
-
-
-def _moved(facts: LinkFacts) -> Effect:
-    return Effect(facts.link.checkpoint, "move aside", None, len(facts.manifest.files), facts.manifest.size)
 
 
 def _state(checkpoint: Checkpoint) -> list[str]:

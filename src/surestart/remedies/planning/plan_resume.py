@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from surestart.environment import Environment
-from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.plan import Effect, Plan, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan
 from surestart.remedies.basis.preconditions import as_preconditions, read_link
 from surestart.remedies.planning.wanted import Request
 from surestart.spark_types import SparkSession
@@ -39,15 +38,11 @@ def plan_resume(
         remedy="resume",
         stage=stage,
         method="none",
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=(stage,),
         world=as_preconditions([facts]),
         steps=(),
         effects=(Effect(link.checkpoint, "stays as it is", None, len(facts.manifest.files), facts.manifest.size),),
         statements=tuple(statements),
         verdict=diagnosis.verdict.value,
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )

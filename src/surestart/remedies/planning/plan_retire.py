@@ -8,13 +8,12 @@ from dataclasses import replace
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
-from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.planning.estimate import number, undo_until
-from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
+from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
 from surestart.spark_types import SparkSession
@@ -50,18 +49,16 @@ def plan_retire(
         effect, step = plan_own_sink(environment, link, own, keeps=False)
         effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
         steps += [step] if clear_tables else []
-    files, size = len(facts.manifest.files), facts.manifest.size
-    effects.append(Effect(link.checkpoint, "move aside", None, files, size))
-    what = f"move the checkpoint of {link.query} aside: {batches_of(facts)}{files} files, {size:,} bytes"
-    steps.append(Step(f"retire:{stage}", "retire", what, stage, {"manifest": facts.manifest.digest}))
+    effect, step = move_aside(facts)
+    effects.append(effect)
+    steps.append(step)
     starts = {stage: {"kept": False, "caught_up": False}}
     steps.append(Step("start", "start", f"write down that {link.query} is retired", arguments={"starts": starts}))
     return Plan(
         remedy="retire",
         stage=stage,
         method=IN_PLACE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=(stage,),
         world=as_preconditions([facts]),
         steps=tuple(steps),
@@ -71,9 +68,6 @@ def plan_retire(
             *(_emptied(spark, effects, facts) if clear_tables else ["Its tables stay as they are."]),
         ),
         undo=undo_until([facts]),
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 

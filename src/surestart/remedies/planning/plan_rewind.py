@@ -21,11 +21,11 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.history.read_runs import read_runs
-from surestart.journal.journal import now, read_journals
+from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import former_ids
 from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output
-from surestart.remedies.basis.plan import Effect, Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
@@ -89,8 +89,7 @@ def plan_rewind(
         remedy="rewind",
         stage=stage,
         method=IN_PLACE,
-        environment=environment_facts(environment),
-        created_at=now(),
+        **request.of_plan(environment),
         touched=tuple(link.name for link in links),
         world=as_preconditions(facts),
         steps=tuple(steps),
@@ -99,9 +98,6 @@ def plan_rewind(
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
-        settings=dict(request.settings),
-        pipeline=request.pipeline,
-        options=request.options,
     )
 
 

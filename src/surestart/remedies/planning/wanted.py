@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import TypedDict
 
+from surestart.environment import Environment
+from surestart.journal.journal import now
+from surestart.remedies.basis.plan import environment_facts
 from surestart.typed import Words
 
 # Which remedies each option belongs to. remedy and stage belong to all.
@@ -109,3 +113,22 @@ class Request:
     keep_lost: bool = False
     run: bool = True
     options: Words = ()
+
+    def of_plan(self, environment: Environment) -> OfEveryPlan:
+        return {
+            "environment": environment_facts(environment),
+            "created_at": now(),
+            "settings": dict(self.settings),
+            "pipeline": self.pipeline,
+            "options": self.options,
+        }
+
+
+class OfEveryPlan(TypedDict):
+    """What a plan says of itself, whatever it does."""
+
+    environment: Mapping[str, str]
+    created_at: int
+    settings: Mapping[str, str]
+    pipeline: str
+    options: Words

@@ -12,7 +12,7 @@ from surestart.report.html.markup import (
     Markup,
     foldable,
     join_markup,
-    lines,
+    json_text,
     safe_text,
     signed_word,
     table,
@@ -146,17 +146,4 @@ def _confs(report: CheckpointReport, prefix: str, level: int, limits: Limits) ->
 def _raw(report: CheckpointReport, prefix: str, level: int, limits: Limits) -> Markup:
     if not limits.json:
         return tag("p", {"class": "note"}, "Left out to keep the page small: --json prints it.")
-    whole = inspection_json(report.inspection)
-    shown = whole[: limits.json]
-    cut = len(whole) > len(shown)
-    return join_markup(
-        tag("p", {"class": "note"}, f"The first {len(shown):,} of {len(whole):,} characters: --json prints all.")
-        if cut
-        else None,
-        tag(
-            "details",
-            {"class": "raw"},
-            tag("summary", None, "The same as one JSON object"),
-            tag("pre", {"tabindex": "0", "data-copy": None if cut else "JSON"}, tag("code", None, lines(shown))),
-        ),
-    )
+    return json_text("The same as one JSON object", inspection_json(report.inspection), limits, "--json prints all")

@@ -226,3 +226,15 @@ TIERS = (
     Limits(findings=10, columns=20, rows=12, sources=3, text=120, json=0),
     Limits(findings=5, columns=10, rows=5, sources=2, text=80, json=0),
 )
+
+
+def json_text(summary: str, whole: str, limits: Limits, elsewhere: str) -> Markup:
+    """JSON to unfold and copy, as much of it as fits. elsewhere: where all of it is."""
+    shown = whole[: limits.json]
+    cut = len(whole) > len(shown)
+    said = f"The first {len(shown):,} of {len(whole):,} characters: {elsewhere}."
+    code = tag("pre", {"tabindex": "0", "data-copy": None if cut else "JSON"}, tag("code", None, lines(shown)))
+    return join_markup(
+        tag("p", {"class": "note"}, said) if cut else None,
+        tag("details", {"class": "raw"}, tag("summary", None, summary), code),
+    )

@@ -24,7 +24,7 @@ from surestart.report.html.markup import (
     Markup,
     icon,
     join_markup,
-    lines,
+    json_text,
     safe_text,
     signed_word,
     table,
@@ -258,17 +258,4 @@ def _undo(plan: Plan, journal: Journal | None, limits: Limits) -> Markup:
 def _raw(plan: Plan, limits: Limits) -> Markup:
     if not limits.json:
         return tag("p", {"class": "note"}, "Left out to keep the page small: the plan's file has it.")
-    whole = plan.as_json()
-    shown = whole[: limits.json]
-    cut = len(whole) > len(shown)
-    return join_markup(
-        tag("p", {"class": "note"}, f"The first {len(shown):,} of {len(whole):,} characters: the file has all.")
-        if cut
-        else None,
-        tag(
-            "details",
-            {"class": "raw"},
-            tag("summary", None, "As one JSON object"),
-            tag("pre", {"tabindex": "0", "data-copy": None if cut else "JSON"}, tag("code", None, lines(shown))),
-        ),
-    )
+    return json_text("As one JSON object", plan.as_json(), limits, "the file has all")

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.find_checkpoints import find_checkpoints
-from surestart.facts.storage.below import FolderStorage
 from surestart.facts.storage.open_storage import open_unbounded
-from surestart.facts.storage.storage import FolderEntry, Storage
+from surestart.facts.storage.storage import FolderEntry, FolderStorage, Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.typed import NOTHING, NextStep
 

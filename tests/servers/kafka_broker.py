@@ -1,21 +1,6 @@
-"""A real single-node Kafka broker (KRaft, broker and controller in one JVM) on 127.0.0.1, without Docker.
-
-    <folder>/
-        server.properties   written at each start
-        log4j2.properties   the broker's log goes to server.log, warnings and the line that says it is up
-        data/               topics and offsets; kept from one start to the next unless the folder is thrown away
-        broker.json         pid and ports of a detached broker; pid 0 once it was stopped
-        server.log
-
-Two lives:
-
-    with kafka_broker() as broker     gone with the process that started it, whatever ends that one: a small shell waits
-                                      on a pipe that only the parent holds open, and at its end kills the broker and
-                                      removes the folder. SIGKILL of the parent closes the pipe as well.
-    start_detached(folder)            lives on until stop_detached(folder): surestart.local.kafka_detached
-
-Automatic creation of topics stays on, as on most clusters: a tool that merely asks about a topic must not make it.
-"""
+"""A broker for the length of a test, gone with the process that started it, whatever ends that one: a small shell waits
+on a pipe that only the parent holds open, and at its end kills the broker and removes the folder. SIGKILL of the parent
+closes the pipe as well. surestart's own local broker is one that stays (surestart.local.kafka_detached)."""
 
 from __future__ import annotations
 
@@ -38,11 +23,10 @@ from surestart.local.kafka_configuration import (
     server_command,
     write_configuration,
 )
+from surestart.local.kafka_detached import run_kafka_tool, size_of_log, wait_for_start
 from surestart.local.kafka_jars import resolve_kafka_jars
 from surestart.spark.java import Java, find_java
 from surestart.typed import surestart
-
-_UP = b"Kafka Server started"
 
 # Its arguments are the broker's command. A word on the pipe: the parent wants the broker dead and the data kept, for
 # another start. The end of the pipe without a word: the parent is gone.
@@ -131,54 +115,3 @@ def kafka_broker(
     finally:
         broker.kill()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def run_kafka_tool(java: Java, jars: Path, main_class: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(java.executable), *java.options, "-cp", str(jars / "*"), main_class, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def size_of_log(folder: Path) -> int:
-    """How much of the log is from former starts; the file is there afterwards."""
-    log = folder / "server.log"
-    log.touch()
-    return log.stat().st_size
-
-
-def wait_for_start(folder: Path, pid: int, begin: int, timeout_seconds: float) -> None:
-    """Returns once the log, from `begin` on, says that the broker is up; raises when it ended or took too long."""
-    log = folder / "server.log"
-    begun = last_seen = time.monotonic()
-    while _UP not in log.read_bytes()[begin:]:
-        now = time.monotonic()
-        if is_broker(pid, folder):
-            last_seen = now
-        # For a moment of its start a process shows no command line.
-        alive = now - last_seen < 1
-        if alive and now - begun < timeout_seconds:
-            time.sleep(0.05)
-            continue
-        raise CannotTell(
-            f"the Kafka broker {f'took more than {timeout_seconds:.0f} s' if alive else 'ended while it started'}; "
-            "its log ends:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-8:]),
-            meaning="There is no local broker. Nothing was read from it or written to it.",
-            next=surestart("kafka", "start"),
-            do_not=f"delete {folder / 'data'} to get it going: the topics in it go too.",
-            code="KafkaNotStarted",
-        )
-
-
-def is_broker(pid: int, folder: Path) -> bool:
-    """Whether the process is alive and the broker of this folder: a pid of a former boot may be another program now."""
-    if pid <= 0:
-        return False
-    described = Path(f"/proc/{pid}/cmdline")
-    if described.parent.parent.joinpath("self").exists():
-        try:
-            line = described.read_bytes().decode(errors="replace")
-        except OSError:
-            return False
-    else:
-        shown = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
-        line = shown.stdout
-    return str(folder / "server.properties") in line
