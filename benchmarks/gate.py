@@ -24,7 +24,7 @@ from sensor_pipeline.simulate import write_files
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.history.run_record import COLUMNS, ENDED, FINISHED, NOTE, TABLE
-from surestart.history.write_runs import append_runs
+from surestart.history.run_table import append_runs
 from surestart.runs.runner import run_stage, run_ungated
 from surestart.runs.start_gate import describe_run, open_gate
 from surestart.spark.session import local_session

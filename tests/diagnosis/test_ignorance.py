@@ -21,7 +21,7 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.claim_file import take_claim
 from surestart.history.log_runs import FOLD, SUMMARY, fold_log_runs
 from surestart.history.run_record import ENDED, FINISHED, RunRecord
-from surestart.history.write_runs import NOTE
+from surestart.history.run_table import NOTE
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_or_accept
 from surestart.verdict.inspection import inspect_checkpoint

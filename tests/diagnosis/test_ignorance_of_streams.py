@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from surestart.cli.doctor_all import row_of_stream
+from surestart.cli.doctor import row_of_stream
 from surestart.cli.stage_answers import read_run_history
 from surestart.facts.delta import CommitMark
 from surestart.facts.kafka import admin
@@ -22,7 +22,7 @@ from surestart.facts.kafka import evidence as kafka_evidence
 from surestart.guarding.declared import Declared
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import ENDED, FINISHED, RunRecord
-from surestart.history.write_runs import NOTE
+from surestart.history.run_table import NOTE
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_or_accept
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, stage_of_stream

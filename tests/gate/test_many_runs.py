@@ -19,8 +19,7 @@ from surestart.errors import Refused
 from surestart.history.claim_row import TABLE as CLAIMS
 from surestart.history.claim_row import read_claim_rows
 from surestart.history.describe_run import describe_run
-from surestart.history.read_runs import COMMITS, read_deciding_runs, read_runs
-from surestart.history.write_runs import append_runs
+from surestart.history.run_table import COMMITS, append_runs, read_deciding_runs, read_runs
 from surestart.runs.find_owner import OWNER_RUNNING
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate

@@ -17,7 +17,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.history.claim_file import claims_folder, read_claim
 from surestart.history.process_facts import is_paused
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.runs.find_owner import OWNER_PAUSED
 from surestart.runs.runner import run_stage
 from tests.foundation.rows import account, land

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from surestart.environment import Environment, environment_from_settings
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from tests.foundation.rows import account, land
 
 ROWS = 30

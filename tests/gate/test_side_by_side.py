@@ -16,8 +16,8 @@ from surestart.cli import main as cli
 from surestart.environment import Environment
 from surestart.errors import EXIT_HALFWAY, EXIT_REFUSED, Refused
 from surestart.history.claim_file import claims_folder
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import FAILED, STOPPED
+from surestart.history.run_table import read_runs
 from surestart.runs.runner import BatchProgress, StageFailed, processing_time, run_stages
 from surestart.stage import Stage
 from tests.foundation.rows import account, land, run_all

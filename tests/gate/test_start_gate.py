@@ -25,9 +25,8 @@ from surestart.facts.delta import read_delta_log, read_history
 from surestart.history.claim_file import claims_folder, take_claim
 from surestart.history.claim_row import claim_by_row
 from surestart.history.process_facts import read_process_start
-from surestart.history.read_runs import read_batches, read_runs
 from surestart.history.run_record import DIED, FINISHED, RunRecord
-from surestart.history.write_runs import append_runs
+from surestart.history.run_table import append_runs, read_batches, read_runs
 from surestart.runs.runner import processing_time, run_stage
 from surestart.runs.running_query import start_query
 from surestart.runs.start_gate import describe_run

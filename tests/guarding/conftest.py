@@ -14,8 +14,8 @@ import surestart
 from surestart.facts.delta.pinned import read_table_rows
 from surestart.guarding.declared import find_declared
 from surestart.guarding.watched import watched_here
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
+from surestart.history.run_table import read_runs
 
 
 class Scene:

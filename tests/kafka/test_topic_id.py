@@ -16,8 +16,8 @@ from surestart.cli.stage_answers import ask_stages
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.errors import Refused
 from surestart.facts.kafka.evidence import known_topic_id, read_kafka_evidence
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import DIED, FINISHED, REMEDY, RunRecord
+from surestart.history.run_table import read_runs
 from surestart.notebooks.exploration import explore
 from surestart.runs.history_findings import read_source_ids, read_topic_id
 from surestart.runs.runner import run_stage

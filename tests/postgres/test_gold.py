@@ -20,7 +20,7 @@ from surestart.cli.main import main
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.failpoints import VARIABLE as FAILPOINT
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan, Step

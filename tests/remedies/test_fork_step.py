@@ -16,8 +16,7 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.fork import open_fork
 from surestart.history.claim_file import claims_folder
 from surestart.journal.journal import BEGUN, Journal, JournalEntry
-from surestart.remedies.basis.check_plan import check_names, check_touched
-from surestart.remedies.basis.plan import Plan, parse_plan
+from surestart.remedies.basis.plan import Plan, check_names, check_touched, parse_plan
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_fork import plan_fork
 from surestart.remedies.planning.rewind_choice import RewindTo

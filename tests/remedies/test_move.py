@@ -14,7 +14,7 @@ import surestart
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.facts.delta import read_history
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.remedies.of_stages import apply_to_stages, plan_of_stages, undo_of_stages
 from surestart.remedies.planning.wanted import Wanted
 from surestart.runs.judge_start import judge_stage, read_history_or_tell

@@ -13,8 +13,7 @@ from surestart.journal.journal import read_journals
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
-from surestart.remedies.basis.check_plan import check_names, check_touched
-from surestart.remedies.basis.plan import Plan, Step, environment_facts
+from surestart.remedies.basis.plan import Plan, Step, check_names, check_touched, environment_facts
 from tests.remedies.journal_by_hand import write_journal
 from tests.remedies.remedy import chain_of
 

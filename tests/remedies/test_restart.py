@@ -16,8 +16,7 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.journal.journal import BEGUN, DONE, UNDOING, Journal, JournalEntry
 from surestart.remedies.basis.chain import Chain, anew_command, read_chain
-from surestart.remedies.basis.check_plan import check_names, check_touched
-from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.plan import Plan, check_names, check_touched
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_retire import plan_retire

@@ -6,7 +6,7 @@ from typing import Any
 
 from surestart.cli.stage_answers import ask_stages
 from surestart.environment import Environment
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.stage import Stage
 from surestart.words.finding import Acceptance
 

@@ -13,8 +13,8 @@ from pyspark.errors import StreamingQueryException
 import surestart
 from surestart.guarding.declared import find_declared
 from surestart.guarding.watched import watched_here
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import FAILED, FINISHED, RunRecord
+from surestart.history.run_table import read_runs
 from tests.guarding.conftest import Scene, pairs, uncommit
 from tests.serverless import twin
 from tests.serverless.conftest import on_the_twin

@@ -1,18 +1,25 @@
-"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark."""
+"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark.
+
+`surestart doctor` over the streams of surestart.toml: all of them in one table, the worst first."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surestart.cli.arguments import add_environment_arguments, choose_stages, read_given_environment
+from surestart.cli.inspect import Progress, show_fleet
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
 from surestart.spark_types import SparkSession
-from surestart.typed import Place, Words
+from surestart.typed import Place, Words, surestart
+from surestart.verdict.fleet_row import Fleet, FleetRow, row_not_looked_at, row_of
 from surestart.words.finding import EXIT_CODES
 from surestart.words.inert import inert
 
@@ -20,6 +27,7 @@ if TYPE_CHECKING:
     from surestart.history.run_record import RunRecord
     from surestart.report.progress_history import BatchFacts
     from surestart.stage import Stage
+    from surestart.words.finding import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,13 +58,11 @@ def run(args: argparse.Namespace) -> int:
     options = given_options(args)
     session = _session_for(environment, stages)
     if isinstance(environment, StreamEnvironment) and args.stage == "all" and not (args.bundle or args.progress):
-        from surestart.cli import doctor_all
-
-        return doctor_all.run(args, environment, stages, options, session)
+        return _ask_many(args, environment, stages, options, session)
     line = args.spark and read_line(args.spark).name
     diagnoses = ask_stages(environment, stages, spark=line, options=options, session=session)
     if args.json:
-        from surestart.report.json.stages import stages_json
+        from surestart.report.json.many import stages_json
 
         sys.stdout.write(stages_json(environment, diagnoses, options) + "\n")
     else:
@@ -113,7 +119,7 @@ def _has_a_name_only(stage: Stage, environment: Environment) -> bool:
 
 def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:
     """The former runs. A history that cannot be read is already a finding of every stage."""
-    from surestart.history.read_runs import read_runs
+    from surestart.history.run_table import read_runs
 
     try:
         return read_runs(environment)
@@ -123,7 +129,7 @@ def _former_runs(environment: Environment) -> tuple[RunRecord, ...]:
 
 def _progress(environment: Environment, file: str | None) -> tuple[BatchFacts, ...]:
     """From the file if one was given, else what the run history keeps of the newest batches of each run."""
-    from surestart.history.read_runs import read_batches
+    from surestart.history.run_table import read_batches
     from surestart.report.progress_history import read_progress_file, read_run_metrics
 
     if file:
@@ -145,3 +151,50 @@ def given_options(args: argparse.Namespace) -> Words:
 
 def given_place(args: argparse.Namespace, environment: Environment) -> Place:
     return Place(environment.name, given_options(args))
+
+
+# So many streams are asked at once: while one broker, table or store does not answer, the others are asked.
+AT_ONCE = 8
+
+
+def _ask_many(
+    args: argparse.Namespace,
+    environment: Environment,
+    stages: Sequence[Stage],
+    options: Words,
+    session: SparkSession | None,
+) -> int:
+    from surestart.cli.stage_answers import read_run_history
+    from surestart.verdict.inspection import read_line
+
+    spark = args.spark and read_line(args.spark).name
+    history = read_run_history(environment, stages, session)
+    say = Progress()
+    rows: list[FleetRow] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for row in pool.map(partial(row_of_stream, environment, spark, options, session, history), stages):
+            rows.append(row)
+            say(len(rows), len(stages))
+    again = surestart("doctor", place=Place(environment.name, options))
+    ranked = tuple(sorted(rows, key=lambda row: row.order))
+    show_fleet(Fleet(environment.pipeline, ranked, int(time.time() * 1000), "stream", again), args)
+    return EXIT_CODES[ranked[0].verdict] if ranked else 4
+
+
+def row_of_stream(
+    environment: Environment,
+    spark: str,
+    options: Words,
+    session: SparkSession | None,
+    history: tuple[tuple[RunRecord, ...], list[Finding]],
+    stage: Stage,
+) -> FleetRow:
+    """What the doctor says of one stream. An error while it is asked concerns this stream alone."""
+    from surestart.cli.stage_answers import ask_one
+    from surestart.verdict.unread import unread_text
+
+    try:
+        diagnosis = ask_one(environment, stage, *history, spark=spark, options=options, session=session)
+        return row_of(stage.name, diagnosis.inspection, unread_text(stage, diagnosis))
+    except SurestartError as error:
+        return row_not_looked_at(stage.name, environment.checkpoint(stage.name), error.what)

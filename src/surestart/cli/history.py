@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from surestart.history.read_runs import read_runs
+    from surestart.history.run_table import read_runs
     from surestart.report.text.history_table import history_object, render_history
     from surestart.runs.find_owner import judge_run
 

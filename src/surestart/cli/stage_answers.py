@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
+from surestart.history.run_table import read_runs
 from surestart.runs.judge_start import judge_stage
 from surestart.spark_types import SparkSession
 from surestart.stage import Stage

@@ -24,8 +24,7 @@ from typing import Any, overload
 from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.commit_notes import read_steps
-from surestart.guarding.batch_identity import identity_of_batch
-from surestart.guarding.once_writers import carry, may_be_one
+from surestart.guarding.once_writers import carry, identity_of_batch, may_be_one
 from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, append_pair, commit_note
 from surestart.spark.session import applied, is_connect
 from surestart.spark_types import DataFrame, Row, SparkSession

@@ -32,7 +32,7 @@ from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
-from surestart.report.json.stages import stages_json
+from surestart.report.json.many import stages_json
 from surestart.report.text.stage_table import render_stages
 from surestart.typed import NextStep, surestart
 from surestart.verdict.diagnose import Diagnosis

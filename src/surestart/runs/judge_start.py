@@ -16,8 +16,8 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.storage.storage import Storage
 from surestart.history.checkpoint_place import checkpoint_place
-from surestart.history.read_runs import read_deciding_runs
 from surestart.history.run_record import REMEDY, RunRecord
+from surestart.history.run_table import read_deciding_runs
 from surestart.runs.history_findings import find_history, read_topic_id
 from surestart.spark.session import spark_version
 from surestart.spark_types import SparkSession

@@ -10,7 +10,7 @@ otherwise                                  cannot tell: both look alike
 from __future__ import annotations
 
 from surestart.facts.delta import Commit
-from surestart.facts.delta.merge_keys import only_inserts
+from surestart.facts.delta.commit import only_inserts
 from surestart.facts.evidence.sink_evidence import LEDGER, is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers

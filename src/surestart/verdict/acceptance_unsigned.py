@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from surestart.facts.delta.merge_keys import merge_keys, only_inserts
+from surestart.facts.delta.commit import merge_keys, only_inserts
 from surestart.facts.delta.taken_out import replaces_a_part, taken_out
 from surestart.facts.evidence.sink_evidence import is_query_id
 from surestart.verdict import acceptance_findings as say

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
+from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration, StageFacts
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import may_be_called
-from surestart.facts.checkpoint.registered_stage import StageFacts
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.spark.spark_lines import DEFAULT

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from surestart.facts.delta.active_files import ActiveFile, read_active_files
 from surestart.facts.delta.commit import Commit, CommitMark
-from surestart.facts.delta.describe_history import HistoryEvidence, history_evidence, transactions_from_history
+from surestart.facts.delta.describe_history import HistoryEvidence, history_evidence
 from surestart.facts.delta.log import DeltaLog, Transaction, read_delta_log, read_history
 from surestart.facts.delta.pinned import read_table_rows
 
@@ -27,5 +27,4 @@ __all__ = [
     "read_delta_log",
     "read_history",
     "read_table_rows",
-    "transactions_from_history",
 ]

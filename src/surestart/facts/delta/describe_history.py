@@ -40,11 +40,6 @@ def history_evidence(rows: Iterable[Any]) -> HistoryEvidence:
     return HistoryEvidence(commits, transactions, bool(commits) and commits[0].version == 0)
 
 
-def transactions_from_history(rows: Iterable[Any]) -> dict[str, Transaction]:
-    """Application id -> last batch, of the writers that the given history rows name."""
-    return dict(history_evidence(rows).transactions)
-
-
 def _commit(row: Any) -> Commit:
     fields: Mapping[str, Any] = row if isinstance(row, Mapping) else row.asDict()
     timestamp = fields.get("timestamp")

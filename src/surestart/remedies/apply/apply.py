@@ -37,11 +37,26 @@ from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.apply.fill_beside import begin_filling, claim_and_begin_swap, let_stages_run
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.check_plan import check_names, check_steps, check_touched
-from surestart.remedies.basis.claim_queries import begin_alone, claimed_queries
-from surestart.remedies.basis.plan import Plan, Step, check_environment, environment_of, plan_again
+from surestart.remedies.basis.plan import (
+    Plan,
+    Step,
+    check_environment,
+    check_names,
+    check_steps,
+    check_touched,
+    environment_of,
+    plan_again,
+)
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext, StopOptions, carried_on, enter_done, stopped
+from surestart.remedies.basis.step_context import (
+    StepContext,
+    StopOptions,
+    begin_alone,
+    carried_on,
+    claimed_queries,
+    enter_done,
+    stopped,
+)
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_apply

@@ -14,9 +14,19 @@ from contextlib import ExitStack
 from surestart.errors import Refused, SurestartError
 from surestart.failpoints import fail_point
 from surestart.journal.journal import BEGUN, FILLING, WITHDRAWN, Journal, read_journals
-from surestart.remedies.basis.claim_queries import claimed_queries, refuse_new_owners, refuse_rivals
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext, again, begin, carried_on, enter, enter_done, read_again
+from surestart.remedies.basis.step_context import (
+    StepContext,
+    again,
+    begin,
+    carried_on,
+    claimed_queries,
+    enter,
+    enter_done,
+    read_again,
+    refuse_new_owners,
+    refuse_rivals,
+)
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.stop_stages import stop_stages_to_swap
 

@@ -25,10 +25,16 @@ from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_und
 from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.check_plan import check_names, check_steps
-from surestart.remedies.basis.claim_queries import claimed_queries, refuse_new_owners
-from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, parse_plan
-from surestart.remedies.basis.step_context import StepContext, StopOptions, carried_on, enter, read_again
+from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, check_names, check_steps, parse_plan
+from surestart.remedies.basis.step_context import (
+    StepContext,
+    StopOptions,
+    carried_on,
+    claimed_queries,
+    enter,
+    read_again,
+    refuse_new_owners,
+)
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_undo

@@ -13,7 +13,7 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta.pinned import pin
 from surestart.history.describe_run import named
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.journal.commit_once import read_newest_commits
 from surestart.journal.step_kinds import changes_content
 from surestart.remedies.basis.chain import POSITION, Link, Output

@@ -26,9 +26,8 @@ from surestart.history.claim_row import TABLE as CLAIMS
 from surestart.history.describe_run import plan_command
 from surestart.history.run_record import TABLE as RUNS
 from surestart.remedies.basis.chain import Chain, read_chain
-from surestart.remedies.basis.claim_queries import claimed_queries
 from surestart.remedies.basis.move_aside import move_verified, retired_folder
-from surestart.remedies.basis.step_context import StepContext
+from surestart.remedies.basis.step_context import StepContext, claimed_queries
 from surestart.sinks.abilities import WritesDatabases, parts_of
 from surestart.sinks.both import BatchSink, Both
 from surestart.sources.kafka import KafkaSource

@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
+from surestart.history.run_table import read_runs
 from surestart.journal.journal import JOBS, UNPAUSE, read_journals
 from surestart.remedies.basis.beside import FILL
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again

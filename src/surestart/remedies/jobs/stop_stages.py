@@ -31,9 +31,17 @@ from surestart.journal.journal import (
     read_journals,
 )
 from surestart.remedies.basis.beside import CHECK
-from surestart.remedies.basis.claim_queries import claimed_queries, refuse_rivals
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.step_context import StepContext, begin, carried_on, enter, enter_done, read_again
+from surestart.remedies.basis.step_context import (
+    StepContext,
+    begin,
+    carried_on,
+    claimed_queries,
+    enter,
+    enter_done,
+    read_again,
+    refuse_rivals,
+)
 from surestart.remedies.jobs.databricks_jobs import StoppedJobs, read_stopped_jobs, stop_jobs
 from surestart.remedies.jobs.paused_before import taken_over, with_new_jobs
 from surestart.remedies.jobs.plan_jobs import LOOK, STOP, read_jobs_now

@@ -6,7 +6,7 @@ Asked before anything is begun, and again right before the first row is removed.
 from __future__ import annotations
 
 from surestart.errors import Refused
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.journal.stage_start import read_kept
 from surestart.journal.step_kinds import RESTORE, kind_of
 from surestart.remedies.basis.beside import BESIDE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from surestart.environment import Environment
 from surestart.errors import Refused
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.plan import plan_again

@@ -14,7 +14,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.history.describe_run import plan_command
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
 from surestart.remedies.basis.plan import Effect, Plan, Step

@@ -16,7 +16,7 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.describe_run import named
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.remedies.basis.backfill_target import refuse_unknown_sinks, refuse_unread_begin
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Effect, Plan, Step

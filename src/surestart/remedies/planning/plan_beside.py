@@ -18,8 +18,8 @@ from surestart.environment import Environment
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.history.describe_run import plan_command
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import RunRecord
+from surestart.history.run_table import read_runs
 from surestart.remedies.basis.beside import BESIDE, read_beside
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers

@@ -12,7 +12,7 @@ from surestart.environment import Environment, Table
 from surestart.errors import UsageError
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.describe_run import plan_command
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.remedies.basis.chain import Chain, refuse_declared
 from surestart.remedies.basis.plan import Plan

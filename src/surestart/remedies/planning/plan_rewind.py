@@ -20,7 +20,7 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.describe_run import plan_command
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import former_ids
 from surestart.journal.step_kinds import RESTORE

@@ -16,7 +16,7 @@ from surestart.facts.checkpoint.manifest import local_folder, read_manifest
 from surestart.facts.checkpoint.stage_progress import EVERYTHING, progress_in_table, read_stage_progress
 from surestart.facts.delta.pinned import pin
 from surestart.failpoints import fail_point
-from surestart.history.read_runs import read_runs
+from surestart.history.run_table import read_runs
 from surestart.remedies.basis.beside import BesideNotExact, beside_of
 from surestart.remedies.basis.chain import Chain, Link, Output
 from surestart.remedies.basis.database_facts import read_database

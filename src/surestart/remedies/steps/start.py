@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from surestart.history.describe_run import describe_run
-from surestart.history.read_runs import read_runs
 from surestart.history.run_record import FINISHED, REMEDY, RunRecord
-from surestart.history.write_runs import append_runs
+from surestart.history.run_table import append_runs, read_runs
 from surestart.journal.commit_once import mark_once
 from surestart.journal.journal import now
 from surestart.journal.stage_start import StageStart, read_kept

@@ -17,7 +17,6 @@ def all_explanations() -> tuple[Explanation, ...]:
         delta_table_errors,
         kafka_errors,
         log_lines,
-        our_codes,
         our_errors,
         state_errors,
         user_code_errors,
@@ -36,4 +35,4 @@ def all_explanations() -> tuple[Explanation, ...]:
     )
     by_hand = tuple(entry for module in modules for entry in module.EXPLANATIONS)
     told = {entry.name for entry in by_hand}
-    return (*by_hand, *(entry for entry in our_codes.EXPLANATIONS if entry.name not in told))
+    return (*by_hand, *(entry for entry in our_errors.OF_THE_CATALOGUE if entry.name not in told))

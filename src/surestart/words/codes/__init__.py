@@ -12,7 +12,7 @@ from surestart.words.codes.code import Code
 
 @cache
 def all_codes() -> tuple[Code, ...]:
-    from surestart.words.codes import checkpoint, database, guarded, places, remedies, running, sinks, sources
+    from surestart.words.codes import checkpoint, places, remedies, running, sinks, sources
 
-    rooms = (checkpoint, sinks, sources, running, guarded, remedies, database, places)
+    rooms = (checkpoint, sinks, sources, running, remedies, places)
     return tuple(code for room in rooms for code in room.CODES)

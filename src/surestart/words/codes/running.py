@@ -1,4 +1,5 @@
-"""What a start meets: the gate, the owner, the history, Spark and Java."""
+"""What a start meets: the gate, the owner, the history, Spark and Java; and a stream that its owner's code starts: the
+declaration, the writer, the batch that is written once."""
 
 from __future__ import annotations
 
@@ -36,4 +37,14 @@ CODES: tuple[Code, ...] = (
     raised("JavaNotFound", "usage", "There is no Java 17 or 21."),
     raised("JarsNotResolved", "cannot tell", "Jars that Spark needs could not be fetched."),
     raised("JarNotAsLocked", "refused", "A jar is not the one that the lock names, by its SHA-256."),
+    raised("StreamNotDeclared", "usage", "No file and no argument declares a stream of that name."),
+    raised("WriterWithoutCheckpoint", "usage", "The writer has no checkpoint, so Spark would make one up."),
+    raised("CheckpointNotDeclared", "refused", "The writer's checkpoint is not that of a declared stream."),
+    raised("SinkNotDeclared", "refused", "The writer writes to another table than the declared one."),
+    raised("OnceWrittenTwice", "usage", "A batch writes a second time under one pair, which Delta would drop."),
+    raised("OnceNotCarried", "usage", "A statement cannot carry the batch's pair on Spark Connect."),
+    raised("OnceWithoutQuery", "usage", "Which query a batch comes from cannot be told."),
+    raised("OnceOfAnotherQuery", "refused", "The named checkpoint is not that of the query that runs."),
+    raised("OnceWithoutLedger", "usage", "The database has no table in which batches could be noted."),
+    raised("OnceWithoutTransaction", "usage", "The connection commits each statement by itself."),
 )
