@@ -242,7 +242,7 @@ def environment_from_settings(
     if "root" in given and other:
         raise UsageError(
             f"root {given['root']!r} is given, and {other} too",
-            meaning="Tables are kept in a folder or in a catalog. Which of the two is meant is not to be guessed.",
+            meaning="Tables are kept in a folder or in a catalog. surestart does not guess which of the two you mean.",
             next=surestart("status", "--env", name, "--root", given.get("root", "")),
             do_not="give both: a run would write into the place that was not meant.",
         )

@@ -39,7 +39,7 @@ def test_the_scripts_file_is_found_behind_one_that_names_a_pipeline_only(tmp_pat
 def test_two_files_that_do_not_agree_are_not_chosen_from(tmp_path: Path, script: Path) -> None:
     declare(tmp_path / "work", '[stream.orders]\ncheckpoint = "/c/one"')
     declare(script, '[stream.orders]\ncheckpoint = "/c/two"')
-    with pytest.raises(UsageError, match="not alike"):
+    with pytest.raises(UsageError, match="declared differently"):
         find_declared("orders")
 
 

@@ -160,7 +160,7 @@ def test_switched_on_for_a_stage_that_has_run_it_is_not_started_with_half_of_gol
     for stage in build_stages({}):
         run_stage(spark, environment, stage)
 
-    with pytest.raises(Refused, match=r"is not there, or is no table; the checkpoint counts batch 0 ") as refused:
+    with pytest.raises(Refused, match=r"is not there, or is not a table; the checkpoint counts batch 0 ") as refused:
         run_stage(spark, environment, build_stages(SETTINGS)[2])
 
     assert refused.value.code == "SINK_MISSING"

@@ -160,7 +160,7 @@ def test_a_backfill_into_a_sink_that_it_does_not_know_is_refused_while_it_is_pla
     stage = build_stages({})[1]
     both = replace(stage, sink=Both(stage.sink, PostgresSink()))  # type: ignore[arg-type]
     link = replace(read_chain(environment, (stage,)).link("deserialize"), stage=both)
-    with pytest.raises(Refused, match="sensor-deserialize writes to a Both, which no backfill knows") as refused:
+    with pytest.raises(Refused, match="sensor-deserialize writes to a Both, which no backfill can write") as refused:
         plan_backfill(None, environment, Chain((link,)), "deserialize", (), ArrivalTime(), request())  # type: ignore[arg-type]
     assert refused.value.code == "BackfillNotOffered"
 

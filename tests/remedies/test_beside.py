@@ -235,7 +235,7 @@ def test_what_cannot_be_done_beside_is_said_before_spark_starts(words: str, said
 
 @pytest.mark.chaos
 def test_rows_that_the_source_has_no_more_are_not_given_up_by_a_swap(spark: Any, stood: Environment) -> None:
-    with pytest.raises(UsageError, match="--keep-lost cannot be had with --beside"):
+    with pytest.raises(UsageError, match="--keep-lost does not go with --beside"):
         beside(spark, stood, "raw-ingest", keep_lost=True)
     plan = beside(spark, stood, "raw-ingest")
     tables = ids_and_versions(stood)

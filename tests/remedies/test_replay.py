@@ -182,7 +182,7 @@ def test_a_stage_that_goes_on_behind_its_output_says_where_and_what_it_leaves_ou
     plan = replay(spark, stood, "raw-ingest", ReplayFrom(output=True))
     begins, missing = plan.statements[1:3]
     assert f"{files[0]}:0 at 10, {files[1]}:0 at 10" in begins
-    assert missing == "0 rows of the output lie at or above there, and none below is missing in it."
+    assert missing == "0 rows of the output are at or above it, and none below it is missing."
     spark.sql(f"DELETE FROM {stood.table('sensor_raw').sql} WHERE source = '{files[0]}' AND offset IN (0, 4, 9)")
     plan = replay(spark, stood, "raw-ingest", ReplayFrom(output=True))
     begins, missing = plan.statements[1:3]

@@ -196,5 +196,5 @@ def test_rows_that_nobody_would_take_away_are_refused(
         return
     error = refused(stood, 2)
     assert error.code == "ReaderCannotGoBack"
-    assert "would keep 3 rows of sensor_gold that are of what is taken back" in error.what
+    assert "would keep 3 rows of sensor_gold that belong to what is taken back" in error.what
     assert "plan replay raw-ingest --from-batch 3" in str(error.next)

@@ -294,9 +294,9 @@ SINKS = {
     "parquet": ('{ parquet = "/lake/out" }', "Its log names the files of each batch"),
     "a table and a topic": ('[{ delta = "TABLE" }, { kafka = "orders-out" }]', "A topic takes no record back"),
     "a constant identity": ('{ append = "TABLE", app_id = "nightly" }', "would take no batch that it has"),
-    "postgres": ('{ postgres = "public.orders" }', "What it held at a batch it does not keep"),
-    "jdbc with a ledger": ('{ jdbc = "public.orders", ledger = "done" }', "What it held at a batch it does not keep"),
-    "iceberg": ('{ iceberg = "/lake/iceberg" }', "What it held at a batch it does not keep"),
+    "postgres": ('{ postgres = "public.orders" }', "It does not keep what it held at a batch"),
+    "jdbc with a ledger": ('{ jdbc = "public.orders", ledger = "done" }', "It does not keep what it held at a batch"),
+    "iceberg": ('{ iceberg = "/lake/iceberg" }', "It does not keep what it held at a batch"),
     "a function": ('{ foreach-batch = "TABLE" }', "does not say"),
 }
 

@@ -75,6 +75,6 @@ def test_a_reader_that_was_no_part_of_it_must_not_have_read_on(environment: Envi
     if reached == 3:
         refuse_unstartable(run)
         return
-    with pytest.raises(Refused, match="has gone on behind version 2 of it") as refused:
+    with pytest.raises(Refused, match="has gone on after version 2 of it") as refused:
         refuse_unstartable(run)
     assert refused.value.code == "ReaderNotInRemedy"

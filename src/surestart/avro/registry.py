@@ -199,7 +199,7 @@ class RegistryResolver:
             meaning="Which schema the records were written with is not known. Nothing was written and no record was "
             "quarantined for it; the next start tries again.",
             next=typed("curl", "-sS", f"{self.url.rstrip('/')}/subjects"),
-            do_not="take the records for broken: without the registry none of them can be judged.",
+            do_not="treat the records as broken: without the registry none of them can be judged.",
             code="RegistryOutOfReach",
         )
 

@@ -127,7 +127,7 @@ def confirming(given: str | None, command: NextCommand) -> Callable[[Plan], str]
         if typed != plan.target:
             raise UsageError(
                 f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
-                meaning="The name of what is changed has to be typed. Nothing was changed.",
+                meaning="The name of what is changed must be typed. Nothing was changed.",
                 next=command.adding("--confirm", plan.target),
                 code="NotConfirmed",
             )

@@ -84,7 +84,7 @@ def _of_name(
     if wanted in stages:
         raise UsageError(
             f"{wanted!r} is a stage of {project.pipeline} and a stream of {project.path}",
-            meaning="Which of the two is meant is not to be guessed. Nothing was read.",
+            meaning="surestart does not guess which of the two you mean. Nothing was read.",
             next=surestart("doctor", wanted, "--streams", project.path, note="or --pipeline, for the stage"),
             code="PipelineOrStreams",
         )

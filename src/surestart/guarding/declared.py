@@ -84,7 +84,7 @@ def _of_name(name: str, projects: Sequence[ProjectFile]) -> Stream:
         return known[0][1]
     if known:
         raise UsageError(
-            f"stream {name!r} is declared in {' and in '.join(str(path) for path, _ in known)}, and not alike",
+            f"stream {name!r} is declared differently in {' and in '.join(str(path) for path, _ in known)}",
             meaning="Which of the two is meant is not to be guessed, so nothing was judged and nothing started.",
             next=in_the_code(f"name the file, file={str(known[0][0])!r}"),
             code="StreamNotDeclared",

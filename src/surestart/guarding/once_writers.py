@@ -149,7 +149,7 @@ def identity_of_batch(spark: SparkSession, checkpoint: str = "") -> str:
     if len(running) == 1:
         return running[0]
     raise UsageError(
-        f"surestart.once was called where {len(running)} queries run, and which one the batch is of cannot be told",
+        f"surestart.once was called where {len(running)} queries run, and nothing tells to which one the batch belongs",
         meaning="Without the query's id a batch that comes again cannot be told from a new one. Nothing was written.",
         next=in_the_code("surestart.once(batch, batch_id, checkpoint='/the/checkpoint/of/the/query')"),
         do_not="give a constant in its place.",

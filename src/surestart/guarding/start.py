@@ -174,7 +174,7 @@ def refuse_other_checkpoint(spark: SparkSession, facts: WriterFacts, *streams: S
         declared = ", ".join(f"{stream.name} at {stream.checkpoint}" for stream in streams)
         raise Refused(
             f"the writer's checkpoint is {facts.checkpoint}, and declared is {declared}",
-            meaning="Judged would be one checkpoint, and another written. Nothing was started and nothing was changed.",
+            meaning="One checkpoint would be judged, and another one written. Nothing was started or changed.",
             next=surestart("inspect", facts.checkpoint, note="then correct the writer's option, or the declaration"),
             do_not="copy or move a checkpoint to make the two the same.",
             code="CheckpointNotDeclared",
@@ -209,9 +209,9 @@ def with_sink_of_writer(stream: Stream, sink: SinkDeclaration | None) -> Stream:
         raise Refused(
             f"the writer of {stream.name} writes to {sink.target}, and declared is "
             f"{', '.join(one.target for one in stream.sinks)}",
-            meaning="Judged would be one table, and another written. Nothing was started and nothing was changed.",
+            meaning="One table would be judged, and another one written. Nothing was started and nothing was changed.",
             next=surestart("inspect", stream.checkpoint, "--sink", f"{sink.kind}:{sink.target}"),
-            do_not="start it before the two are the same.",
+            do_not="start it before the two agree.",
             code="SinkNotDeclared",
         )
     return stream

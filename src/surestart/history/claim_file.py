@@ -173,7 +173,7 @@ def _unreadable(path: Path, problem: OSError) -> CannotTell:
         meaning="Who runs a query stands in its claim, which only the user who runs the stages may open: whether it "
         "runs, and whether a run has died, is not known.",
         next=typed("ls", "-ld", path),
-        do_not="take this for a query that nobody runs.",
+        do_not="treat this as a query that nobody runs.",
         code="CLAIM_UNREADABLE",
     )
 

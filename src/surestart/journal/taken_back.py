@@ -259,7 +259,7 @@ def _inside(environment: Environment, stage: str, table: Table, back: TakenBack,
     return Refused(
         f"{stage} stands at version {first} of {table.name}, among what the undo of {back.digest[:12]} has taken back "
         f"(versions {back.before + 1} to {back.version})",
-        meaning="It has read rows that the table has no more, and its output holds them. Nothing was started.",
+        meaning="It has read rows that the table no longer has, and its output holds them. Nothing was started.",
         next=plan_command(environment, "reset", stage),
         code="ReadWhatWasUndone",
     )

@@ -126,7 +126,7 @@ def read_settings(
                 "dev",
                 note="shows both; fill in the widgets and run the cell again",
             ),
-            do_not="take the schema of prod for a try; `bundle deploy -t dev` gives you one of your own.",
+            do_not="use the schema of prod for a try; `bundle deploy -t dev` gives you one of your own.",
         )
     return settings
 

@@ -143,7 +143,7 @@ def _from_torn(path: Path, record: RunRecord, accept: Sequence[str], commands: C
             meaning="A crash or a full disk leaves such a claim. No driver of this machine holds it; one of another "
             "machine may. Two drivers on one checkpoint replay the same batch at the same time.",
             next=commands.accept(OWNER_UNKNOWN),
-            do_not="accept it before you have looked whether it runs elsewhere.",
+            do_not="accept it before you have checked whether it runs elsewhere.",
             code=OWNER_UNKNOWN,
         )
     note = f"{path.name}: its claim was not whole"
@@ -188,8 +188,9 @@ def _follow(
         raise CannotTell(
             f"{record.query} is not started: {describe_owner(last)}, has not ended, and whether it is alive cannot be "
             f"told: {state.why}; {_last_batch(last)}",
-            meaning="Two drivers on one checkpoint replay the same batch at the same time. That no batch is planned is "
-            f"no sign: there may be no new data. Look at {last.job_url or _where(last)}; when it has ended, accept it.",
+            meaning="Two drivers on one checkpoint replay the same batch at the same time. That it plans no batch "
+            "proves nothing: there may be no new data. "
+            f"Look at {last.job_url or _where(last)}; when it has ended, accept it.",
             next=commands.accept(OWNER_UNKNOWN),
             do_not="accept it before you have looked at that driver.",
             code=OWNER_UNKNOWN,

@@ -100,7 +100,7 @@ def _moved(place: str, ran: Sequence[RunRecord], commands: Commands) -> Finding:
     return Finding(
         "CHECKPOINT_PATH_CHANGED",
         Severity.UNSAFE,
-        f"the checkpoint would be {place}, where nothing is; the last run used {last.place} up to batch "
+        f"the checkpoint would be {place}, which is empty; the last run used {last.place} up to batch "
         f"{'?' if last.last_batch is None else last.last_batch}"
         + (f"; the last {len(ran)} runs used {len(places)} different paths" if never else ""),
         "A path that changes never comes back: the query begins at batch "
@@ -114,10 +114,10 @@ def _elsewhere(place: str, last: RunRecord, checkpoint: Checkpoint, commands: Co
     return Finding(
         "CHECKPOINT_PATH_CHANGED",
         Severity.CANNOT_TELL,
-        f"the checkpoint would be {place}, which stands at batch {checkpoint.latest_planned}; the registered one is "
+        f"the checkpoint would be {place}, which is at batch {checkpoint.latest_planned}; the registered one is "
         f"{last.place}, where the last run got to batch {'?' if last.last_batch is None else last.last_batch}",
         "A query has one checkpoint, the one that its last run used. Whether this is the same one, moved for good, or "
-        "a copy beside it, only whoever put it there knows: two of them that take turns lose rows or double them.",
+        "a copy beside it, only the person who put it there knows. Two of them that take turns lose or double rows.",
         commands.accept("CHECKPOINT_PATH_CHANGED"),
         "accept it for a single run: the next one, at the registered place, would be refused in turn.",
     )
@@ -143,7 +143,7 @@ def _deleted(
         "The output is empty as well. Whether the source still has everything that was in it cannot be told."
         if empty
         else "Somebody deleted the checkpoint and kept the output. The query would begin at batch 0 under a new id; "
-        "what the source still has is written again, what it no longer has is read by nobody.",
+        "what the source still has is written again, and what it no longer has is never read.",
         commands.plan("reset"),
         "start it: put the checkpoint back if it was moved, or reset with a plan.",
     )
@@ -177,8 +177,8 @@ def _swapped(
         Severity.UNSAFE if holding else Severity.CANNOT_TELL,
         f"the checkpoint's query id is {checkpoint.query_id}{whose}; the last run, {time_text(last.started_at)}, had "
         f"{last.query_id}, whose batches are in {', '.join(holding) or 'perhaps ' + ', '.join(unread)}",
-        "The checkpoint was recreated, restored or replaced since the last run, and the output was not cleared: which "
-        "of its rows the next batches bring again, the tables do not notice.",
+        "The checkpoint was recreated, restored or replaced since the last run, and the output was not cleared: the "
+        "tables do not notice which of their rows the next batches bring again.",
         commands.plan("reset"),
         "edit `metadata` to make the ids agree.",
     )

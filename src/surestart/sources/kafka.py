@@ -136,7 +136,7 @@ class KafkaSource:
                 f"there is no topic {self.topic!r} at {self.bootstrap}",
                 meaning="What was sent cannot be compared with what arrived: the source is gone, or is elsewhere.",
                 next=surestart("doctor", "raw-ingest"),
-                do_not="take the tables for complete because nothing was found missing.",
+                do_not="treat the tables as complete because nothing was found missing.",
                 code="TopicMissing",
             )
         return found

@@ -49,11 +49,11 @@ def plan_change(file: Path, stream: str, place: str) -> FileChange:
     spelled = {word for word in _strings(said) if _value(word) == former}
     found = [word for word in sorted(spelled) if _changed(said, FileChange(file, stream, word, toml_text("/")))]
     if not isinstance(former, str) or len(found) != 1:
-        raise _unchangeable(file, stream, "its checkpoint stands there in no form that can be replaced")
+        raise _unchangeable(file, stream, "its checkpoint is written in a form that cannot be replaced")
     try:
         change = FileChange(file, stream, found[0], _like(found[0], place))
     except NotCarriedByToml as error:
-        raise _unchangeable(file, stream, "the new place has bytes that are no text") from error
+        raise _unchangeable(file, stream, "the new place has bytes that are not text") from error
     # As every reader of the file will take it: two streams at one place are refused here.
     (after,) = _changed(said, change)
     parse_project_text(file, after)

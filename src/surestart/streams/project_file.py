@@ -113,7 +113,7 @@ class _Reader:
         self.refuse_unknown(found, FILE_KEYS)
         streams = found.get("stream", {})
         if not isinstance(streams, dict):
-            raise self.bad("has a `stream` that is no table of streams", "stream")
+            raise self.bad("has a `stream` that is not a table of streams", "stream")
         read = tuple(replace(self, stream=name).read_stream(said) for name, said in streams.items())
         self.refuse_doubles(read)
         return ProjectFile(self.path, self.plain_text(found, "pipeline"), self.read_history(found), read)

@@ -58,7 +58,7 @@ def file_log_torn(sink: SinkDeclaration, held: FileBatches, commands: Commands) 
         "The sink goes by the numbers of those files, and what reads the folder goes by their lines: it stops at one "
         "that is missing or torn.",
         commands.doctor(),
-        "take the missing record for an empty folder.",
+        "treat the missing record as an empty folder.",
     )
 
 
@@ -85,11 +85,11 @@ def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     return Finding(
         "SINK_MISSING",
         _gap(sink),
-        f"{sink.target} is not there, or is no table; the checkpoint counts {_span(0, batch - 1)} as written to it",
+        f"{sink.target} is not there, or is not a table; the checkpoint counts {_span(0, batch - 1)} as written to it",
         "The table was dropped or moved, or the environment points elsewhere. A start creates "
         f"an empty one and goes on with batch {batch}: everything before it would be missing.",
         commands.plan("reset"),
-        "start the query before it is known where the table went.",
+        "start the query before you know where the table went.",
     )
 
 
@@ -109,7 +109,7 @@ def never_saw(
         "The table was recreated, or belongs to another environment, or was added to the stage later, or "
         "the checkpoint is a copy. The next batch is accepted; everything before it is not in this table.",
         commands.plan(remedy),
-        "start the query before it is known which of these it is.",
+        "start the query before you know which of these it is.",
     )
 
 
@@ -241,7 +241,7 @@ def retention(
                 "SINK_TRANSACTION_RETENTION",
                 Severity.CANNOT_TELL,
                 f"{sink.target} has delta.setTransactionRetentionDuration "
-                f"= {evidence.retention_text!r}, no known duration",
+                f"= {evidence.retention_text!r}, which is not a known duration",
                 "How long the table remembers which batches it holds cannot be told.",
                 _unset_retention(sink),
                 "",
@@ -302,7 +302,7 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
         f"{sink.target}: {why}, so which batches of this query it holds cannot be told",
         "A batch that it has is dropped, one that it does not know is written; which of them comes next is open.",
         commands.doctor(),
-        "take the missing record for an empty table.",
+        "treat the missing record as an empty table.",
     )
 
 
@@ -336,7 +336,7 @@ _UNREADABLE = Finding(
     "{target}: {problem}",
     "Whether it accepts, skips or doubles the next batch is not known.",
     next=NOTHING,
-    do_not="take an unreadable sink for an empty one.",
+    do_not="treat an unreadable sink as an empty one.",
 )
 _NOT_ASKED = Finding(
     "SINK_NOT_ASKED",
@@ -345,7 +345,7 @@ _NOT_ASKED = Finding(
     "Whether they are there, and whether it is the same place at all, nobody has asked: a checkpoint that was rewound, "
     "or a target that was emptied, looks the same from here.",
     next=NOTHING,
-    do_not="take a sink that was not asked for one that holds its batches.",
+    do_not="treat a sink that was not asked as one that holds its batches.",
 )
 _UNRECOGNISABLE_REPLAY = Finding(
     "SINK_REPLAY_UNRECOGNISABLE",

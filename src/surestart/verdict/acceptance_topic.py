@@ -93,9 +93,8 @@ def _holds(case: SinkCase, records: TopicRecords, since: str) -> Finding:
         Severity.UNSAFE if sure else Severity.CANNOT_TELL,
         f"{since} ({time_text(records.since)}), up to {records.count:,} "
         f"records came to {case.sink.target}: {records.describe()}",
-        "Kafka drops no batch that it has: what of these was sent "
-        f"by this query is there twice after the start.{others}",
+        "Kafka drops no batch that it has: those that this query sent will be there twice after the start." + others,
         case.commands.plan("resume" if case.next.replayed else "replay"),
-        "start it where whoever reads the topic takes each record for a new one. Keyed readers, and a topic that is "
+        "start it where whoever reads the topic counts each record as new. Keyed readers, and a topic that is "
         "compacted, get the same value again.",
     )

@@ -120,7 +120,7 @@ def judge_unsigned(case: SinkCase) -> SinkAcceptance:
     # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
     lost = find_lost_output(sink, evidence, "", case.commands, owned=trace.owned, done=case.next.batch)
     if any(finding.severity is Severity.UNSAFE for finding in lost):
-        return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches again", *lost)
+        return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches", *lost)
     answer = _judge_in_flight(case, trace) if case.next.replayed else _judge_at_rest(case, trace)
     return case.answer(answer.acceptance, answer.detail, *answer.findings, *lost)
 
@@ -269,7 +269,7 @@ def _judge_keyed(case: SinkCase) -> SinkAcceptance:
     if case.next.replayed or batch == 0:
         finding = writers.replay_merged(sink, batch, sink.keys, case.commands)
         return case.answer(
-            Acceptance.ACCEPTS, "is written by key, as declared: what comes again takes its own place", finding
+            Acceptance.ACCEPTS, "is written by key, as declared: rows that come again replace themselves", finding
         )
     return case.answer(Acceptance.ACCEPTS, f"is written by {', '.join(sink.keys)}, as declared: next is {batch}")
 

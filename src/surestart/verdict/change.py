@@ -40,15 +40,15 @@ OPERATORS = frozenset(
 )
 STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-_EVOLUTION = "Values in Avro may evolve as Avro allows it; whether this step is one of those, Spark says at the start."
+_EVOLUTION = "Values in Avro may evolve as Avro allows it; Spark says at the start whether this step is one of those."
 _OPERATION = "Adding, removing or changing a stateful operation is not allowed."
 _COLUMNS = (
     "Columns of state may be renamed, not added, taken away, reordered or given another type: the start fails "
     "(STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE or STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE)."
 )
 _MOVED = (
-    "Spark compares the types of state's columns and not their names: the start goes on, and takes the one for the "
-    "other in every row that is there. Keep the order."
+    "Spark compares the types of state's columns and not their names: the start goes on, and takes one column for "
+    "the other in every row that is there. Keep the order."
 )
 
 
@@ -165,7 +165,7 @@ def _columns(declared: DeclaredState, operator: StateOperator, evolves: bool) ->
         return
     schemas = [schema for found in operator.schemas.values() for schema in found]
     if not schemas:
-        rule = "The state's own columns cannot be read, so nothing tells whether these are they."
+        rule = "The state's own columns cannot be read, so nothing tells whether these are the ones."
         yield Change(what, "not known", _text(declared.key, declared.value), ChangeClass.CANNOT_TELL, rule)
         return
     if not any(_agree(declared, schema) for schema in schemas):

@@ -158,8 +158,8 @@ def _against_registered(declaration: StageDeclaration, registered: Mapping[str, 
         yield Change("output mode", before.output_mode, declaration.output_mode, kind, rule)
     if before.state and not declaration.state:
         rule = (
-            "It was declared at the last run. Left out of the declaration or out of the query: nothing says which. "
-            "Taken out of the query, its state is lost, and the rows that it would have held back come."
+            "It was declared at the last run. Nothing says whether it was left out of the declaration or out of the "
+            "query. If it was taken out of the query, its state is lost, and rows come that it would have held back."
         )
         yield Change("declared state", ", ".join(before.state), "not declared", ChangeClass.CANNOT_TELL, rule)
     # A source that was not declared before is compared with what the checkpoint has.
@@ -317,7 +317,7 @@ def _finding(change: Change, commands: Commands) -> Finding:
             evidence,
             change.rule,
             commands.doctor(),
-            "accept it before the query was compared with the one that ran last.",
+            "accept it before you have compared the query with the one that ran last.",
         )
     if change.kind is ChangeClass.CANNOT_TELL:
         return Finding(
@@ -327,7 +327,7 @@ def _finding(change: Change, commands: Commands) -> Finding:
             "Every batch from here on would be missing there, without an error. Whether that is meant or a setting was "
             "forgotten, nothing tells. Used again later, it is refused as behind.",
             commands.doctor(),
-            "accept it for a setting that was left away (such as postgres_url): give the setting again.",
+            "accept it for a setting that was left out (such as postgres_url): give the setting again.",
         )
     if change.kind is ChangeClass.UNSAFE:
         return Finding(
@@ -344,5 +344,5 @@ def _finding(change: Change, commands: Commands) -> Finding:
         evidence,
         change.rule,
         commands.doctor(),
-        "take it for allowed because the query starts.",
+        "treat it as allowed because the query starts.",
     )

@@ -107,7 +107,7 @@ def _find_in_log(
             else "Nothing unread is lost. But a start makes the newest batch once more, also a committed one, and "
             "fails where the log does not reach back to its begin: DELTA_MISSING_FILES_UNEXPECTED_VERSION.",
             commands.plan("replay"),
-            "set failOnDataLoss to false: the stream would go on behind the hole.",
+            "set failOnDataLoss to false: the stream would go on after the hole.",
         )
         return
     # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
@@ -120,9 +120,9 @@ def _find_in_log(
             Severity.UNSAFE,
             f"the stage stands at version {first} of {source.target}, among versions {undone.before + 1} to "
             f"{undone.last}, which an undo has taken back",
-            "It has read rows that the table has no more, and its output holds them. The start is refused.",
+            "It has read rows that the table no longer has, and its output holds them. The start is refused.",
             commands.plan("reset"),
-            "start it with plain Spark: what it reads next lies beside rows that were taken back.",
+            "start it with plain Spark: what it reads next belongs with rows that were taken back.",
         )
         return
     yield from _find_changes(source, pending, evidence, reading, commands)
@@ -154,7 +154,7 @@ def _find_changes(
             "Existing rows were rewritten, which a stream of appended rows cannot pass on: "
             "the next start fails with DELTA_SOURCE_TABLE_IGNORE_CHANGES.",
             commands.plan("replay"),
-            "set skipChangeCommits before it is known that the commit holds no new rows: it is skipped whole.",
+            "set skipChangeCommits before you know that the commit holds no new rows: it is skipped whole.",
         )
     elif unread.rewritten:
         what = "left out whole, new rows included" if own.skips else "passed on again as if they were new"
@@ -185,7 +185,7 @@ def _find_changes(
             f"{source.target}: {_versions(unread.unclear)}: the table's history does not say which files it removed",
             "If it removed or rewrote rows, the next start fails at it.",
             commands.accept("SOURCE_COMMIT_UNCLEAR"),
-            "take it for an append.",
+            "treat it as an append.",
         )
 
 
@@ -231,7 +231,7 @@ def _find_schema_change(
             "A stream cannot read across that without schema tracking; the next start fails with "
             "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE or DELTA_SCHEMA_CHANGED.",
             commands.plan("replay"),
-            "restart in a loop: additive changes need one restart, these do not heal by it.",
+            "restart in a loop: additive changes need one restart, but no restart helps against these.",
         )
     elif evidence.mapped and not evidence.schema_before and changes[0].version > 0:
         yield Finding(
@@ -240,7 +240,7 @@ def _find_schema_change(
             f"{source.target}: {_versions(changes)} changed the schema; what it was before cannot be read any more",
             "If a column was renamed, dropped or retyped, the next start fails.",
             commands.accept("SOURCE_SCHEMA_UNCLEAR"),
-            "take it for an added column.",
+            "treat it as an added column.",
         )
 
 
@@ -253,11 +253,11 @@ def _find_end(
         yield Finding(
             "SOURCE_NOT_READ_TO_END",
             Severity.CANNOT_TELL,
-            f"{source.target}: of the unread commits {first}..{evidence.latest_version} those behind {looked_at} were "
+            f"{source.target}: of the unread commits {first}..{evidence.latest_version} those after {looked_at} were "
             "not looked at",
-            "Up to there the stream goes on. Whether a commit behind it stops the stream is not known.",
+            "The stream goes on up to there. Whether a later commit stops it is not known.",
             commands.accept("SOURCE_NOT_READ_TO_END"),
-            "take what was not looked at for plain appends.",
+            "treat what was not looked at as plain appends.",
         )
 
 

@@ -316,8 +316,8 @@ def _no_sink(declaration: StageDeclaration, commands: Commands) -> Finding:
         f"no sink of {declaration.stage} is declared, so nobody asked which batches it holds",
         "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink accepts, skips or duplicates "
         "the next batch is known only from both.",
-        commands.doctor("once its sink stands in surestart.toml"),
-        "take a whole checkpoint for a safe restart.",
+        commands.doctor("once surestart.toml names its sink"),
+        "treat a whole checkpoint as a safe restart.",
     )
 
 

@@ -92,7 +92,7 @@ def row_not_looked_at(name: str, location: str, problem: str) -> FleetRow:
         f"{location}: {problem}",
         "Whether a checkpoint is there, and in which state, is not known.",
         surestart("inspect", location, note="as somebody who may read it"),
-        "count it among those that were found in order.",
+        "count it as one that is in order.",
     )
     return FleetRow(name, location, Verdict.CANNOT_TELL, findings=(finding,))
 

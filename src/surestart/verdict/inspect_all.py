@@ -70,7 +70,7 @@ def _find(root: str, storage: Storage, say: Say) -> list[FoundPlace]:
             f"{inert(root)} cannot be listed: {type(error).__name__}: {inert(str(error))}",
             meaning="Which checkpoints are there is not known; none was judged.",
             next=surestart("inspect", "--all", root, note="once the folder is there and may be read"),
-            do_not="take it for a root without streams.",
+            do_not="treat it as a root without streams.",
             code="RootNotListed",
         ) from error
     return found
@@ -164,7 +164,7 @@ def _twice(row: FleetRow, others: Sequence[str]) -> Finding:
         + (f" and in {len(others) - 1} more" if others[1:] else ""),
         "One is a copy of the other. A sink knows the two as one query: "
         "started on both, they drop or repeat each other's batches.",
-        surestart("inspect", others[0], "--sink", "none", note="which of them runs, its batches tell"),
+        surestart("inspect", others[0], "--sink", "none", note="its batches tell which of them runs"),
         "start the query on more than one of them.",
     )
 

@@ -181,5 +181,5 @@ def _sink_not_named(checkpoint: Checkpoint, location: str) -> Finding:
         "A checkpoint is half of the truth: a rewound one looks whole. Whether the sink "
         f"accepts, skips or duplicates batch {checkpoint.next_batch} is known only from both.",
         surestart("inspect", location, "--sink", THE_TABLE, note="or --sink none, for the checkpoint alone"),
-        "take a whole checkpoint for a safe restart.",
+        "treat a whole checkpoint as a safe restart.",
     )

@@ -74,7 +74,7 @@ def _finding(
         evidence=f"{sink.target}: version {commit.version} ({what}) {taken} {len(batches)} "
         f"batches of this query, {span}; the checkpoint counts them as done",
         meaning=("Where it did, their" if unknown else "Their")
-        + " rows are in the table no more and the next start does not read them again"
+        + " rows are no longer in the table and the next start does not read them again"
         + (", nor would a replay be let in: the table still knows those batches." if restored else "."),
         next=commands.plan("replay"),
         do_not="delete checkpoint files to read the rows again: the "

@@ -165,7 +165,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
             checkpoint.other_faults[0].detail if checkpoint.other_faults else "the folder cannot be listed",
             "Nothing is known of this checkpoint. It may be whole.",
             commands.doctor("give this user read access to the folder first"),
-            "take an unread checkpoint for a missing one.",
+            "treat an unread checkpoint as a missing one.",
         )
     if checkpoint.exists:
         return Finding(
@@ -204,7 +204,7 @@ def _unreadable(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]
             f"{faults[0].path}: {faults[0].detail}" + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""),
             "A part of the checkpoint could not be read, so nothing can be promised about the next start.",
             commands.doctor(),
-            "take an unread file for a whole one.",
+            "treat an unread file as a whole one.",
         )
 
 

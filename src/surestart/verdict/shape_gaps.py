@@ -71,7 +71,7 @@ def _nothing_planned(checkpoint: Checkpoint, commands: Commands) -> Iterator[Fin
             "Either the very first start was cut off before it planned batch 0, which is harmless, or both logs were "
             "deleted. The checkpoint cannot tell which; the sink can.",
             commands.doctor(),
-            "start it before the sink was asked.",
+            "start it before you have asked the sink.",
         )
     else:
         # Spark makes both folders in the moment in which it writes metadata; a store without real folders has none.
@@ -124,7 +124,7 @@ def _relation(checkpoint: Checkpoint, start: NextStart, commands: Commands) -> I
             Severity.INFO,
             f"batch {planned} is planned and not committed",
             "The query stopped inside it: the next start replays it with the same offsets. "
-            "Normal after any crash; whether its rows are in the sink already, the sink knows.",
+            "Normal after any crash; the sink knows whether its rows are there already.",
             commands.run(),
         )
 
@@ -174,7 +174,7 @@ def _odd_names(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
             yield Finding(
                 "NAME_MISREAD",
                 Severity.UNSAFE if batch > newest else Severity.ATTENTION,
-                f"{folder.name}/{name} is no name that Spark writes",
+                f"{folder.name}/{name} is not a name that Spark writes",
                 f"Spark takes it for batch {batch} and looks for a file {folder.name}/{batch}"
                 + (": every start fails." if batch > newest else "."),
                 commands.doctor(f"move {folder.name}/{name} out of the checkpoint first"),
@@ -185,8 +185,8 @@ def _odd_names(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
                 "FOLDER_IN_LOG",
                 Severity.UNSAFE if batch >= newest else Severity.ATTENTION,
                 f"{folder.name}/{batch} is a folder",
-                "Spark's listing passes over it and its writing runs "
-                "into it: the batch is run and then cannot be noted.",
+                "Spark does not list it, but it stands in the way when Spark writes: the batch is run, and then cannot "
+                "be noted.",
                 commands.plan("replay"),
                 NO_EDIT,
             )

@@ -141,7 +141,7 @@ def _foreign(evidence: str, commands: Commands) -> Finding:
         "FOREIGN_ENTRY",
         Severity.UNSAFE,
         evidence,
-        "Files of another query lie in this checkpoint, or its code was exchanged. "
+        "Files of another query are in this checkpoint, or other code ran on it. "
         "Spark fails, or reads from a position that belongs to other data.",
         commands.plan("replay"),
         "copy files from one checkpoint into another.",

@@ -38,7 +38,7 @@ def find_source_shapes(checkpoint: Checkpoint, start: NextStart, commands: Comma
                 f"{checkpoint.confs.get('spark.sql.shuffle.partitions')} are pinned, and its schema cannot be read",
                 "A global aggregation has one partition. Any other operation has lost the rest, and the start fails.",
                 commands.doctor(),
-                "take one partition for all of them before it is known what the operation groups by.",
+                "treat one partition as all of them before you know what the operation groups by.",
             )
     yield from _state_notes(checkpoint, commands)
 
@@ -119,7 +119,7 @@ def _kafka_initial(
             Severity.UNSAFE if replays_first else Severity.ATTENTION,
             what,
             "Batch 0 begins at these offsets. Without them it begins where "
-            "startingOffsets points now, and its rows are others than planned."
+            "startingOffsets points now, and reads other rows than planned."
             if replays_first
             else "Only batch 0 begins at these offsets; the next start does not need them.",
             commands.plan("replay") if replays_first else commands.doctor(),
@@ -147,5 +147,5 @@ def _state_notes(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding
             checkpoint.state.sampled,
             "So many folders are not listed over the network; whether every version is there is not known.",
             surestart("inspect", checkpoint.location, note="where the storage is mounted"),
-            "take unlisted state for complete state.",
+            "treat unlisted state as complete state.",
         )

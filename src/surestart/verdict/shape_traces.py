@@ -81,9 +81,9 @@ def _taken_from(checkpoint: Checkpoint, declared: bool, commands: Commands) -> I
         f"something was put into this folder or taken from it {_span(own - newest)} after its newest file was written, "
         "and there is no state/",
         "If it was the state of an aggregation, a join or a deduplication, the next start fails. A query that keeps no "
-        "state lacks nothing.",
+        "state is whole.",
         commands.doctor(),
-        "start a query that keeps state: without it, rows that it has seen are new to it.",
+        "start a query that keeps state: without its state, rows that it has seen count as new.",
     )
 
 
@@ -197,7 +197,7 @@ def _two_writers(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding
             "Two runs have written into this checkpoint at the same time, its files come from two "
             "checkpoints, or a clock was set back. Two runs of one query both write each batch.",
             commands.history(),
-            "start another run before every other one is known to have ended.",
+            "start another run before you know that every other one has ended.",
         )
 
 

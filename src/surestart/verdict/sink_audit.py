@@ -145,7 +145,7 @@ _UNKNOWN = Finding(
     "{target} is of kind {kind!r}",
     "Whether it recognises a batch that it has seen is not known here.",
     surestart("doctor"),
-    "take an unknown sink for an idempotent one.",
+    "treat an unknown sink as an idempotent one.",
 )
 
 

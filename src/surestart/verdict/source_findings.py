@@ -48,7 +48,7 @@ def find_file_source(
                 f"{len(evidence.gone)} of the {evidence.listed} files of "
                 f"the batch in flight are gone, such as {evidence.gone[0]}",
                 "The batch cannot be read again as it was planned; the start fails, or leaves their rows out where "
-                "ignoreMissingFiles is set. Begun anew behind its output, the stage reads the files that there are.",
+                "ignoreMissingFiles is set. If the stage begins anew after its output, it reads the files that exist.",
                 commands.plan("replay"),
                 "set spark.sql.files.ignoreMissingFiles: the sink may hold the batch without them. Where files can be "
                 "put back under the same path, do that and start it.",
@@ -75,11 +75,11 @@ def not_declared(kind: str, commands: Commands) -> Finding:
     return Finding(
         "SOURCE_NOT_DECLARED",
         Severity.CANNOT_TELL if unknown else Severity.ATTENTION,
-        f"a source of kind {kind} stands in the checkpoint, and nobody has said what it reads",
+        f"the checkpoint has a source of kind {kind}, and nobody has said what it reads",
         "Whether it still has what comes next was not asked. Spark stops where a file, a commit or a record that it "
         "needs is gone; a topic or a table that was made anew under its name it does not always notice.",
-        commands.doctor("once its source stands in surestart.toml"),
-        "take a source that was not asked for one that has everything.",
+        commands.doctor("once surestart.toml names its source"),
+        "treat a source that was not asked as one that has everything.",
     )
 
 
@@ -88,9 +88,9 @@ def left_to_spark(source: SourceDeclaration, commands: Commands) -> Finding:
         "SOURCE_NOT_ASKED",
         Severity.ATTENTION,
         f"{source.target} is a source of kind {source.kind}, which only Spark can ask",
-        "Whether it still has what comes next is found out by the start, which stops where it has not.",
+        "The start finds out whether it still has what comes next, and stops if it has not.",
         commands.doctor(),
-        "let the stream stand still for longer than its source keeps what it has.",
+        "leave the stream stopped for longer than its source keeps its data.",
     )
 
 
@@ -101,7 +101,7 @@ def source_unread(source: SourceDeclaration, problem: str, commands: Commands) -
         f"source {source.target}: {problem}",
         "Whether it still has what the next batch wants to read is not known.",
         commands.doctor(),
-        "take an unread source for a complete one.",
+        "treat an unread source as a complete one.",
     )
 
 
@@ -121,6 +121,6 @@ def find_clock_behind(what: str, written_at: int | None, now: int, commands: Com
             f"{span_text(written_at - now)} later",
             "What has expired by now, and what will soon, cannot be told by a clock that is behind.",
             commands.doctor(),
-            "take what has not expired by a wrong clock for something that is still there.",
+            "trust a wrong clock that something has not expired yet.",
         ),
     )

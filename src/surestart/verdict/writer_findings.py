@@ -23,12 +23,10 @@ def other_writer(sink: SinkDeclaration, app_id: str, other: str, keyed: bool, co
         "Another query that shares this table, or this query under another checkpoint: then what this one reads next "
         "may be there already. "
         + (
-            "Merged by key, rows that come twice change nothing."
-            if keyed
-            else "Who knows that it is shared may say so."
+            "Merged by key, rows that come twice change nothing." if keyed else "If you know that it is shared, say so."
         ),
         commands.settle(OTHER_WRITER, "shared"),
-        "say that the table is shared before the other query was found.",
+        "say that the table is shared before you have found the other query.",
     )
 
 
@@ -40,7 +38,7 @@ def replay_merged(sink: SinkDeclaration, batch: int, keys: Sequence[str], comman
         "If it is there already, it is merged again: rows that the table has change nothing, none is doubled. An "
         "UPDATE that adds to what is there would count the batch twice.",
         commands.run(),
-        "call a MERGE keyed that adds to a value.",
+        "declare keys for a MERGE that adds to a value.",
     )
 
 
@@ -104,7 +102,7 @@ def unsigned_gap(sink: SinkDeclaration, batch: int, trace: Trace, commands: Comm
         f"which counts as done (commits of each batch: {seen})",
         "The batch had no row to write, or the table was put back to an older copy, or it is written elsewhere.",
         commands.doctor(),
-        "take the batch for written because the checkpoint counts it.",
+        "treat the batch as written because the checkpoint counts it.",
     )
 
 
@@ -120,7 +118,7 @@ def unsigned_more(
         "The checkpoint was put back to an older state, so that what comes next is there already"
         + (": its rows are doubled." if sure else "; or somebody else has written."),
         commands.plan("replay") if sure else commands.doctor(),
-        "start the query before it is known who wrote them.",
+        "start the query before you know who wrote them.",
     )
 
 

@@ -16,16 +16,16 @@ THE_CHECKPOINT = "PATH_OF_THE_CHECKPOINT"
 _MAY_START = "it may be started; this looks again"
 # What a remedy does, for somebody who has to do it without one.
 _BY_HAND = {
-    "resume": "once the rows of the batch in flight were looked for in the sink, and removed where they are there",
-    "replay": "once its owner has moved the checkpoint aside whole, and begun a new one where the output ends",
+    "resume": "once you have looked for the rows of the batch in flight in the sink, and removed those that are there",
+    "replay": "once its owner has moved the whole checkpoint aside, and begun a new one where the output ends",
     "backfill": "once a query of its own has written the rows that are missing",
-    "reset": "once its owner has moved the checkpoint aside whole, emptied the output and begun anew",
+    "reset": "once its owner has moved the whole checkpoint aside, emptied the output and begun anew",
 }
 # What a person says of a sink with each of these; only they can know.
 _SAID = {
     "shared": "it is known that others write there too",
     "new": "it is known that this query has never written there",
-    "keys": "COLUMN is what the MERGE matches by, and it adds to no value",
+    "keys": "COLUMN is what the MERGE matches by, and the MERGE adds to no value",
 }
 
 

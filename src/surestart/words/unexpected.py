@@ -48,17 +48,17 @@ def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
             "the memory that this process may use was not enough",
             meaning="What was asked about was not read to its end, so nothing is known of it.",
             next=_again(arguments),
-            do_not="take an unread checkpoint or table for a safe one.",
+            do_not="treat an unread checkpoint or table as a safe one.",
             code="MemoryUsedUp",
         )
     if type(error).__module__.startswith(("pyspark.", "py4j.", "grpc.")):
         return _of_spark(error, arguments)
     return Unexpected(
         f"{_class(error)} in {_place(error)}: {_redacted_line(error)}",
-        meaning="A fault of surestart itself and no verdict: from this call nothing is known of the stream. "
-        "What it had written by then is whole; `run`, `apply` and `undo` go on where they were.",
+        meaning="A fault of surestart itself, and not a verdict: from this call nothing is known of the stream. "
+        "What it had written until then is whole; `run`, `apply` and `undo` go on where they were.",
         next=_again(arguments),
-        do_not="take it for a finding about the checkpoint, or for its absence.",
+        do_not="treat it as a finding about the checkpoint, or as the absence of one.",
         code="UnexpectedError",
     )
 
@@ -70,8 +70,8 @@ def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
     return CannotTell(
         f"Spark answered {_place(error)} with {_class(error)}"
         f"{f', {condition}' if condition else ''}: {_redacted_line(error)}",
-        meaning="It is no verdict: what was asked of Spark was not done. What was written by then is whole; `run`, "
-        "`apply` and `undo` go on where they were.",
+        meaning="It is not a verdict: what was asked of Spark was not done. What was written until then is whole; "
+        "`run`, `apply` and `undo` go on where they were.",
         next=surestart("explain", condition) if condition else _again(arguments),
         do_not="delete a checkpoint, whatever the message above says.",
         code="SparkError",

@@ -106,7 +106,7 @@ def log_unreadable(location: str, error: OSError) -> CannotTell:
         f"{location}/_delta_log cannot be read: {error}",
         meaning="The table may be intact; nothing about it is known from here.",
         next=typed("ls", "-l", f"{location}/_delta_log"),
-        do_not="take an unreadable table for an empty one.",
+        do_not="treat an unreadable table as an empty one.",
         code="DeltaLogUnreadable",
     )
 

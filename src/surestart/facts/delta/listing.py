@@ -165,7 +165,7 @@ def _in_the_catalog(location: str, staged: int) -> CannotTell:
         f"{location} holds its commits in _staged_commits, up to version {staged} at least: its catalog manages them",
         meaning="Which of them count only the catalog knows; read by path, the table looks empty.",
         next=surestart("doctor", note="through a session that knows the catalog"),
-        do_not="take it for an empty table.",
+        do_not="treat it as an empty table.",
         code="DeltaLogInCatalog",
     )
 
@@ -179,6 +179,6 @@ def _no_log(location: str) -> NoDeltaLog:
         f"{location} has no _delta_log",
         meaning="No Delta table is there: it was never written, was moved or dropped, or the path is another one.",
         next=typed("ls", location),
-        do_not="take a missing table for an empty one before the path is checked.",
+        do_not="treat a missing table as an empty one before the path is checked.",
         code="NoDeltaLog",
     )

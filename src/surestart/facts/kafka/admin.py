@@ -151,7 +151,7 @@ class KafkaAdmin:
             f"{self._bootstrap} was asked {question} and did not answer within {self._timeout:.0f} s: {reason}{last}",
             meaning="Whether the topic is still the same one, and whether unread records were deleted, is not known.",
             next=surestart("doctor", "raw-ingest", note="once the cluster answers"),
-            do_not="take the checkpoint for safe because nothing was found wrong.",
+            do_not="treat the checkpoint as safe because nothing was found wrong.",
             code="KafkaOutOfReach",
         )
 
@@ -164,7 +164,7 @@ def _cannot_log_in(bootstrap: str, security: SecretPlace) -> CannotTell:
         next=surestart(
             "run", "raw-ingest", "--accept", "KAFKA_OUT_OF_REACH", note="once somebody has looked at the topic"
         ),
-        do_not="take the topic for the same one because nothing was found wrong.",
+        do_not="treat the topic as the same one because nothing was found wrong.",
         code="KafkaOutOfReach",
     )
 

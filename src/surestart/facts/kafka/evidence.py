@@ -157,7 +157,7 @@ def _untold(bootstrap: str, topic: str, partitions: Sequence[int], settings: Seq
         f"{bootstrap} answered for topic {topic!r} without {', '.join(what)}",
         meaning="Whether unread records were deleted, or will be soon, is not known.",
         next=surestart("doctor", "raw-ingest", note="once the cluster answers"),
-        do_not="take the checkpoint for safe because nothing was found wrong.",
+        do_not="treat the checkpoint as safe because nothing was found wrong.",
         code="KafkaAnswerIncomplete",
     )
 

@@ -67,7 +67,7 @@ def _not_opened(scheme: str, url: str, error: Exception) -> CannotTell:
         what,
         meaning="The checkpoint was not read; nothing is known of it.",
         next=command,
-        do_not="take an unread checkpoint for a safe one.",
+        do_not="treat an unread checkpoint as a safe one.",
         code="StorageNotInstalled" if missing else "StorageNotReachable",
     )
 

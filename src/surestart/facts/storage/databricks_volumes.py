@@ -67,7 +67,7 @@ def _cannot(what: str, command: NextCommand) -> CannotTell:
         what,
         meaning="A /Volumes path exists on clusters only; from here it is read through the Files API.",
         next=command,
-        do_not="take an unread checkpoint for a safe one.",
+        do_not="treat an unread checkpoint as a safe one.",
         code="StorageNotReachable",
     )
 

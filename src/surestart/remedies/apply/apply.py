@@ -200,7 +200,7 @@ def _check_confirmed(plan: Plan, typed: str) -> None:
     if typed.strip() != plan.target:
         raise UsageError(
             f"{typed!r} is not {plan.target!r}" if typed else f"{plan.target!r} was not confirmed",
-            meaning="The name of what is changed has to be typed. Nothing was changed.",
+            meaning="The name of what is changed must be typed. Nothing was changed.",
             next=surestart(
                 "apply", "plan.json", "--confirm", plan.target, place=named(environment_of(plan.environment))
             ),
@@ -212,7 +212,7 @@ def _withdrawn(plan: Plan, journal: Journal) -> SurestartError:
     half = journal.state == UNDOING
     return Refused(
         f"the plan {plan.digest[:12]} {'is being undone' if half else 'was applied and undone'}",
-        meaning="A plan acts once; what it rested on is the past. Nothing was changed.",
+        meaning="A plan acts once; what it was made from is no longer so. Nothing was changed.",
         next=surestart("undo", plan.digest[:12], place=named(environment_of(plan.environment)))
         if half
         else plan_again(plan),

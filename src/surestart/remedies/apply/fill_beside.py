@@ -100,7 +100,7 @@ def _refuse_overtaken(run: StepContext) -> None:
         first = later[-1].first
         raise Refused(
             f"a {first.remedy} of {first.stage} ({first.digest[:12]}) began while the new tables were filled",
-            meaning="What they were to replace is not what it was. Nothing was swapped.",
+            meaning="The tables that they were to replace have changed. Nothing was swapped.",
             next=again(run, "undo").noting("then plan again"),
             code="RemedyOvertaken",
         )

@@ -161,7 +161,7 @@ def _check_confirmed(plan: Plan, typed: str, environment: Environment) -> None:
     if typed.strip() != plan.target:
         raise UsageError(
             f"{plan.target!r} was not confirmed",
-            meaning="The name of what is changed has to be typed. Nothing was changed.",
+            meaning="The name of what is changed must be typed. Nothing was changed.",
             next=surestart("undo", plan.digest[:12], "--confirm", plan.target, place=named(environment)),
             code="NotConfirmed",
         )
@@ -180,7 +180,7 @@ def _no_undo(plan: Plan, environment: Environment) -> Refused:
         f"a {plan.remedy} has nothing that could be undone",
         meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
         if plan.remedy == "backfill"
-        else "See what the plan said about it. Nothing was changed.",
+        else "Read what the plan said about it. Nothing was changed.",
         next=surestart("status", place=named(environment)),
         code="NoUndo",
     )
@@ -260,7 +260,7 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         newest = later[-1]
         raise Refused(
             f"a {newest.first.remedy} of {newest.first.stage} ({newest.digest[:12]}) was applied after this one",
-            meaning="It rests on what this one left; undone below it, neither would be whole.",
+            meaning="It builds on what this one left; if this one were undone first, neither would be whole.",
             next=surestart("undo", newest.digest[:12], place=named(environment)),
             code="RemedyOvertaken",
         )

@@ -59,7 +59,7 @@ def refuse_undo_loss(run: StepContext, accept_loss: int | None) -> None:
     if loss.rows and loss.rows != accept_loss:
         raise Refused(
             f"{loss.rows:,} rows that arrived since would be lost for ever: {loss.why}",
-            meaning="The undo takes them out with everything the remedy brought, and the source cannot bring them "
+            meaning="The undo removes them with everything the remedy brought, and the source cannot bring them "
             "again. Nothing was changed.",
             next=again(run, "undo").adding("--accept-loss", loss.rows).noting("if nobody needs them"),
             code="SourceLostRows",

@@ -78,9 +78,9 @@ def _checkpoint(run: StepContext, link: Link, retired: bool) -> str:
 def _has_read_on(run: StepContext, link: Link, before: int) -> Refused:
     assert link.input is not None
     return Refused(
-        f"{link.query} reads {link.input.name}, has gone on behind version {before} of it, and is no part of the "
+        f"{link.query} reads {link.input.name}, has gone on after version {before} of it, and is not part of the "
         f"{run.plan.remedy} {run.digest[:12]}",
-        meaning="Its output would keep rows that its input has no more, and its checkpoint would stand among commits "
+        meaning="Its output would keep rows that its input no longer has, and its checkpoint would be among commits "
         "that were taken back. Nothing was changed.",
         next=plan_command(
             run.environment, "retire", link.name, "--clear-tables", note="then the undo; the stage begins anew after it"

@@ -35,7 +35,7 @@ def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
     splits = any(output.role == QUARANTINE for output in link.outputs)
     known = all(isinstance(sink, Fillable | WritesDatabases) for sink in sinks)
     if not known or link.own_sinks or (splits and len(sinks) > 1):
-        raise _refused(link, environment, f"writes to a {type(link.stage.sink).__name__}, which no backfill knows")
+        raise _refused(link, environment, f"writes to a {type(link.stage.sink).__name__}, which no backfill can write")
     for database in link.databases:
         if database.mode == "append":
             missing = [column for column in POSITION if column not in read_column_names(database)]
@@ -43,7 +43,8 @@ def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
                 what = f"writes every row to {database.target}, which has no column {', '.join(missing)}"
                 raise _refused(link, environment, what)
     if link.stage.state:
-        raise _refused(link, environment, f"keeps state ({', '.join(link.stage.state)}), which a hole has passed by")
+        kept = ", ".join(link.stage.state)
+        raise _refused(link, environment, f"keeps state ({kept}), which was made without the missing rows")
 
 
 def _refused(link: Link, environment: Environment, what: str) -> Refused:
@@ -73,7 +74,7 @@ def refuse_unread_begin(spark: SparkSession, environment: Environment, chain: Ch
         if start is not None and start.kept and in_first_snapshot(read_stage_progress(link.checkpoint)):
             raise Refused(
                 f"{link.query} has not yet read its table once since its last remedy ({start.digest[:12]})",
-                meaning="Rows that are written below its marks now would be left out by it. Nothing was written.",
+                meaning="Rows that are written below its marks now would be left out. Nothing was written.",
                 next=surestart("run", link.name, place=named(environment)),
                 code="BeginNotReached",
             )

@@ -199,13 +199,13 @@ def _why_not_back(sink: SinkDeclaration) -> str:
         return (
             "It would take no batch that it has under that identity, so what is taken back would not come again."
             if sink.identity == "constant"
-            else "Which of its commits are of which batch the table does not say."
+            else "The table does not say which of its commits belong to which batch."
         )
     if sink.kind == "kafka":
         return "A topic takes no record back, and its readers may have it."
     if sink.kind in FILE_SINKS:
         return "Its log names the files of each batch, and would leave out a batch that it has, written anew or not."
-    return "What it held at a batch it does not keep."
+    return "It does not keep what it held at a batch."
 
 
 def _what_it_writes(
@@ -232,7 +232,7 @@ def _what_it_writes(
 def _without_remedy(environment: Environment, stage: str, sink: object) -> Refused:
     return Refused(
         f"stage {stage!r} writes to a {type(sink).__name__}, which no remedy knows",
-        meaning="A remedy takes rows out of the output, and this sink does not say how: it has no method remove_all "
+        meaning="A remedy removes rows from the output, and this sink does not say how: it has no method remove_all "
         "(docs/your-own-sink.md). Nothing was planned.",
         next=surestart("doctor", stage, place=named(environment)),
         do_not="delete the checkpoint instead: what the sink holds would be written again.",

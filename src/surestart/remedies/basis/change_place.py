@@ -142,7 +142,7 @@ def _announce(way: PlaceChange) -> None:
             put_up(way.target, way.coming)
         except FileExistsError as problem:
             raise Refused(
-                f"something is at {way.target} by now",
+                f"something is at {way.target} now",
                 meaning="The checkpoint is not moved over it. Nothing was changed.",
                 next=typed("ls", "-ld", way.target),
                 code="PlaceNotFree",

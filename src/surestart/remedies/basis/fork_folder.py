@@ -36,8 +36,8 @@ def open_folder(place: Path, note: dict[str, Any]) -> None:
     there = read_fork_note(place)
     if there is None and not is_free(place):
         raise Refused(
-            f"something is at {place} by now",
-            meaning="A fork is made in a folder that is empty or not there. Nothing was changed.",
+            f"something is at {place} now",
+            meaning="A fork is made in a folder that is empty or does not exist. Nothing was changed.",
             next=typed("ls", "-la", place),
             code="PlaceNotFree",
         )
@@ -88,7 +88,7 @@ def refuse_others(place: Path, tables: list[str], checkpoint: str) -> None:
     if found:
         raise Refused(
             f"in the fork {place} is something that it did not make: {found[0].relative_to(place)}",
-            meaning="It would go with the fork. Nothing was changed.",
+            meaning="It would be removed with the fork. Nothing was changed.",
             next=typed("ls", "-la", found[0].parent, note="put it elsewhere; then the same command again"),
             code="ForkHoldsOthers",
         )

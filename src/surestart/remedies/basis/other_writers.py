@@ -28,8 +28,8 @@ def name_other_writers(spark: SparkSession, facts: Sequence[LinkFacts]) -> list[
             strange = find_strange_commits(commits, one.link, one.checkpoint.query_id)
             if strange:
                 lines.append(
-                    f"{name}: {tell_strange(strange, one.link.query)}. What they wrote goes as well; what of it does "
-                    "not come again counts as lost."
+                    f"{name}: {tell_strange(strange, one.link.query)}. What they wrote is removed as well; "
+                    "rows of it that do not come again count as lost."
                 )
     return lines
 

@@ -150,7 +150,7 @@ def read_plan(path: str) -> Plan:
     except (OSError, UnicodeDecodeError) as problem:
         raise _unreadable(path, f"cannot be read: {getattr(problem, 'strerror', None) or problem}") from problem
     if len(text) > MOST_TEXT:
-        raise _unreadable(path, f"has more than {MOST_TEXT >> 20} MB: it is no plan")
+        raise _unreadable(path, f"has more than {MOST_TEXT >> 20} MB: it is not a plan")
     return parse_plan(text, path)
 
 

@@ -225,7 +225,7 @@ def check_preconditions(spark: SparkSession, chain: Chain, plan: Plan) -> None:
         shown = "; ".join(moves[:4]) + (f"; and {len(moves) - 4} more" if len(moves) > 4 else "")
         raise Refused(
             f"the plan is stale: {shown}",
-            meaning="What it would remove, and where the stages would begin, was reckoned for another state. "
+            meaning="What it would remove, and where the stages would begin, was computed for another state. "
             "Nothing was changed.",
             next=plan_again(plan),
             do_not="edit the plan to fit.",

@@ -81,7 +81,7 @@ def refuse_unsafe_cut(run: StepContext, link: Link, place: Path, known: Collecti
         return
     raise Refused(
         f"the checkpoint that was made for {link.query} is not safe: {found[0].code}: {found[0].evidence}",
-        meaning=f"{found[0].meaning} The one in use is as it was; the one that was made lies in {place}.",
+        meaning=f"{found[0].meaning} The one in use is as it was; the one that was made is in {place}.",
         next=again(run, "undo"),
         do_not="put it in its place by hand.",
         code="CutNotSafe",

@@ -42,7 +42,7 @@ def refuse_other_topic(environment: Environment, link: Link, kept: DataFrame, re
         return
     raise Refused(
         f"rows of {link.query} are to stay, and {why}",
-        meaning="The offsets of the rows that stay mean other records by now: the new topic's would be left out up to "
+        meaning="The offsets of the rows that stay mean other records now: the new topic's would be left out up to "
         f"there, and every count would still be exact. {changed}",
         next=plan_command(
             environment,
@@ -50,7 +50,7 @@ def refuse_other_topic(environment: Environment, link: Link, kept: DataFrame, re
             link.name,
             note="rebuilds it from the topic that there is; it says how many rows are lost, for --accept-loss",
         ),
-        do_not="keep its rows and begin behind them.",
+        do_not="keep its rows and begin after them.",
         code="TopicReplaced",
     )
 

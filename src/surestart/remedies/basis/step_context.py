@@ -139,7 +139,7 @@ def stopped(run: StepContext, what: str, failure: Exception, verb: str) -> Sures
     undoable = run.plan.undo or run.journal.is_unfinished
     return StoppedHalfway(
         f"{verb} of {run.digest[:12]} stopped at: {what}: {problem.what}",
-        meaning=f"{problem.meaning} What was done stands in the journal; the same command goes on from here.{jobs}",
+        meaning=f"{problem.meaning} What was done is in the journal; the same command goes on from here.{jobs}",
         next=on if verb == "undo" or not undoable else on.noting("or", again(run, "undo")),
         do_not=problem.do_not or ("start one of its stages by hand." if run.journal.is_open else ""),
         code=problem.code if problem is failure else "StepFailed",

@@ -169,7 +169,7 @@ def _count_link(
     keyed = [(output, pinned) for output, pinned in snapshot.outputs if output.role == NEWEST]
     if link.input is None:
         counts = [count_source(spark, environment, link, reach, rows, ask_source)] if rows else []
-        why = "a keyed table is counted against the table that feeds it, and this one is fed by no table"
+        why = "a keyed table is counted against the table that feeds it, and no table feeds this one"
         untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
 
         def count_given(outputs: Sequence[CountedOutput]) -> StageCount:
@@ -195,7 +195,7 @@ def _count_link(
 def _told_to_start_later(link: Link) -> TableProgress | None:
     options = link.stage.source.options if isinstance(link.stage.source, DeltaSource) else ()
     if any(name.lower().startswith("starting") for name, _ in options):
-        return TableProgress(UNKNOWN, problem="the stage was told to start behind its input's first row")
+        return TableProgress(UNKNOWN, problem="the stage was told to start after its input's first row")
     return None
 
 

@@ -177,7 +177,7 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
             next=typed(
                 "databricks", "jobs", "get", job.job_id, note="once the answers agree, run the same command again"
             ),
-            do_not="take it for stopped: runs of a deleted job go on.",
+            do_not="treat it as stopped: runs of a deleted job go on.",
             code="JobNotFound",
         )
     return half_or(
@@ -214,7 +214,7 @@ def not_resumed(failures: Sequence[tuple[JobState, JobsCallFailed]], resumed: Se
     what = "; ".join(f"{job.label}: {failure}" for job, failure in failures)
     done = f"active again: {', '.join(map(str, resumed))}" if resumed else "no job was started again"
     return StoppedHalfway(
-        f"{len(failures)} of the paused jobs could not be un-paused: {what}. So far: {done}",
+        f"{len(failures)} of the paused jobs could not be unpaused: {what}. So far: {done}",
         meaning="These stages do not run until somebody starts them; nothing is lost, the backlog grows.",
         next=typed(
             "databricks", "jobs", "get-permissions", failures[0][0].job_id, note="then run the same command again"

@@ -194,7 +194,7 @@ def _cannot_ask(failure: JobsCallFailed, queries: Sequence[str]) -> CannotTell:
         next=typed("databricks", "current-user", "me", note="then ask an admin for CAN_MANAGE on the jobs")
         if denied
         else typed("databricks", "jobs", "list", note="when it answers, run the same command again"),
-        do_not="take a job that cannot be seen for one that is not there.",
+        do_not="treat a job that cannot be seen as one that does not exist.",
         code="JobsNotReachable",
     )
 

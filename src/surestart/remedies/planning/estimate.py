@@ -100,7 +100,7 @@ def describe_plan(
         lines += describe_rebuild(one, runs, sum(count or 0 for count in removed) if known else None)
     if len(facts) > 1:
         below = ", ".join(one.link.query for one in facts[1:])
-        lines.append(f"{below}: stopped first, restarted last; a stage below another begins behind its clearing.")
+        lines.append(f"{below}: stopped first, restarted last; a stage below another begins after its clearing.")
     lines.append("Any other stream that reads these tables stops at the removal, unless it skips change commits.")
     return lines
 

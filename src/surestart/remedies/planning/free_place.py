@@ -38,7 +38,7 @@ def local_place(environment: Environment, link: Link, given: str, how: str = "mo
                 code="CheckpointNotMounted",
             )
     if ".." in place.split("/") or "\0" in place or not place.isprintable():
-        raise _not_free(environment, link, how, f"{place!r} is no plain path")
+        raise _not_free(environment, link, how, f"{place!r} is not a plain path")
     return Path(place)
 
 
@@ -47,7 +47,7 @@ def refuse_unfit(environment: Environment, chain: Chain, link: Link, origin: Pat
     if origin.is_symlink():
         raise CannotTell(
             f"{origin} is a link to {os.path.realpath(origin)}",
-            meaning="Moved, it would take nothing along. Nothing was planned.",
+            meaning="Moving the link would move nothing. Nothing was planned.",
             next=surestart("inspect", os.path.realpath(origin), note="declare this place, then move it"),
             code="LinkInCheckpoint",
         )
@@ -84,7 +84,7 @@ def _refuse_unwritable(*folders: Path) -> None:
     if not folders[0].is_dir():
         raise Refused(
             f"the folder {folders[0]} does not exist",
-            meaning="It is not made by a guess. Nothing was planned.",
+            meaning="It is not created on a guess. Nothing was planned.",
             next=typed("mkdir", "-p", folders[0]),
             code="PlaceNotFree",
         )
@@ -92,7 +92,7 @@ def _refuse_unwritable(*folders: Path) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise Refused(
                 f"this user may not write into {folder}",
-                meaning="What is begun there could not be ended. Nothing was planned.",
+                meaning="What begins there could not be finished. Nothing was planned.",
                 next=typed("ls", "-ld", folder),
                 code="PlaceNotFree",
             )
@@ -121,7 +121,7 @@ def _around(target: Path) -> Iterator[str]:
         if (folder / "_delta_log").is_dir() or (folder / "_spark_metadata").is_dir():
             yield f"{target} lies inside the table {folder}: a VACUUM deletes what it does not know"
         elif folder.name == RETIRED:
-            yield f"{target} lies inside {folder}, where remedies put aside what is used no more"
+            yield f"{target} lies inside {folder}, where remedies put aside what is no longer used"
         elif (folder / "metadata").exists() and (folder / "offsets").is_dir():
             yield f"{target} lies inside the checkpoint {folder}"
 
@@ -154,7 +154,7 @@ def _kind(path: Path) -> str:
 def _not_free(environment: Environment, link: Link, how: str, what: str) -> Refused:
     return Refused(
         f"{what}" if how == "fork" else f"the checkpoint of {link.name} cannot be moved: {what}",
-        meaning="A place is needed where nothing is and that nobody else uses. Nothing was planned.",
+        meaning="The new place must be empty, and nobody else may use it. Nothing was planned.",
         next=_another(environment, link, how, "/another/place"),
         code="PlaceNotFree",
     )

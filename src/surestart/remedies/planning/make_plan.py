@@ -118,7 +118,7 @@ def _spare(
         return rule, loss
     hidden = hidden_below(found, link, loss.marks) if loss.marks else 0
     if hidden or not loss.marks:
-        why = f"{hidden:,} rows of its input that it has not read lie below them" if hidden else loss.why
+        why = f"{hidden:,} rows of its input that it has not read are below them" if hidden else loss.why
         raise _cannot_keep(environment, remedy, link, replace(loss, why=why), request)
     least = {source: dict(parts) for source, parts in rule.at_least.items()}
     for source, parts in loss.marks.items():

@@ -75,7 +75,7 @@ def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, requ
     in_place = plan_command(environment, "reset", stage, note="clears in place")
     if request.keep_lost:
         raise UsageError(
-            "--keep-lost cannot be had with --beside: what is filled from the source has no row that the source lacks",
+            "--keep-lost does not go with --beside: what is filled from the source has no row that the source lacks",
             meaning="Nothing was planned.",
             next=plan_command(environment, "reset", stage, "--keep-lost", note="clears in place"),
             code="BesideNotOffered",
@@ -84,7 +84,7 @@ def _refuse_what_cannot(environment: Environment, chain: Chain, stage: str, requ
         if link.stage.state:
             raise UsageError(
                 f"{link.query} keeps state ({', '.join(link.stage.state)}), which a swap of tables does not carry over",
-                meaning="It would go on without what it has learnt from the rows before. Nothing was planned.",
+                meaning="It would go on without what it knows of earlier rows. Nothing was planned.",
                 next=in_place,
                 code="BesideNotOffered",
             )
@@ -155,7 +155,7 @@ def _statements(
     size = size_text(sum(table.size for table in tables))
     lines = [
         "New tables are filled beside the old ones from the beginning of the source, and take the place of their "
-        "content when every row is counted: lost 0, duplicated 0. Else nothing is swapped.",
+        "content when every row is counted: lost 0, duplicated 0. Otherwise nothing is swapped.",
         f"{loss.rows:,} rows are lost for ever: {loss.why}" if loss.rows else "Every row that is replaced comes again.",
         "The stages may run while this is filled. For the count and the swap they have to stand still: one that is "
         "not stopped then is named, and apply goes on there when it is called again.",

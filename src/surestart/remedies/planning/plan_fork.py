@@ -118,8 +118,8 @@ def plan_fork(
             *_sources(storage, whole, link, batch),
             "One stream is forked: streams that read its tables are not. docs/rehearse.md runs new code on it.",
         ),
-        undo=f"drops the fork: {place} with all that it has written. Refused while it runs, and where something else "
-        "lies there",
+        undo=f"drops the fork: {place} with all that it has written. Refused while it runs, and when something else "
+        "is there",
     )
 
 

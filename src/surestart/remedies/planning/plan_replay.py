@@ -288,7 +288,7 @@ def _begins(link: Link, marks: list[Any]) -> str:
         return f"The output of {link.query} holds nothing: it begins at the beginning of its source."
     shown = ", ".join(f"{row['source']}:{row['partition']} at {row['below']:,}" for row in marks[:_SHOWN])
     more = f", and {len(marks) - _SHOWN:,} more" if len(marks) > _SHOWN else ""
-    return f"{link.query} begins, of each partition or file: {shown}{more}; of any other at its first row."
+    return f"{link.query} begins, in each partition or file: {shown}{more}; in any other at its first row."
 
 
 def _missing(spark: SparkSession, environment: Environment, link: Link, rule: StayRule) -> str:
@@ -312,9 +312,9 @@ def _missing(spark: SparkSession, environment: Environment, link: Link, rule: St
         F.sum("missing").alias("n"), F.sum((F.col("missing") > 0).cast("int")).alias("places")
     ).collect()[0]
     if not found["n"]:
-        return "0 rows of the output lie at or above there, and none below is missing in it."
+        return "0 rows of the output are at or above it, and none below it is missing."
     return (
-        f"0 rows of the output lie at or above there; {found['n']:,} offsets below, of {found['places']:,} partitions "
+        f"0 rows of the output are at or above it; {found['n']:,} offsets below, of {found['places']:,} partitions "
         "or files, are not in it, and are not read by this (transaction markers and compacted records of Kafka count "
         f"too). Afterwards: {plan_command(environment, 'backfill', link.name)}"
     )

@@ -65,8 +65,8 @@ def plan_restart(
             *lines,
             *again,
             *_state(checkpoint),
-            "Stop it first, and see that no schedule starts it before the options are in its code. Spark heeds them at "
-            "the first start of a new checkpoint only.",
+            "Stop it first, and see that no schedule starts it before the options are in its code. Spark uses them "
+            "only at the first start of a new checkpoint.",
         ),
         undo="possible until the retired checkpoint is removed; stop the new stream first, its checkpoint is put aside",
     )

@@ -76,7 +76,7 @@ def _emptied(spark: SparkSession, effects: Sequence[Effect], facts: LinkFacts) -
         f"{number(effect.rows)} rows of {effect.target}" for effect in effects if effect.action == "remove rows"
     )
     return [
-        f"{gone}: removed for good, whoever wrote them. No stage writes them again; the undo alone gives them back.",
+        f"{gone}: removed for good, whoever wrote them. No stage writes them again; only the undo gives them back.",
         "The tables stay as tables.",
         *name_other_writers(spark, [facts]),
     ]

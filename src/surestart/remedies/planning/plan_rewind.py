@@ -220,12 +220,12 @@ def describe_loss(loss: Loss, by_position: bool, not_looked_for: str = "", not_a
     if not_looked_for and not by_position:
         return (
             "Its rows have no positions: whether each comes again is not counted, and whether its files are still "
-            f"there was not looked at, such as {inert(not_looked_for, 300)}: see to it before you apply this."
+            f"there was not looked at, such as {inert(not_looked_for, 300)}: check it before you apply this."
         )
     if not_asked and not by_position:
         return (
             "Its rows have no positions: whether each comes again is not counted, and whether its source still has "
-            f"them nobody was asked ({inert('; '.join(not_asked), 400)}): see to it before you apply this."
+            f"them nobody was asked ({inert('; '.join(not_asked), 400)}): check it before you apply this."
         )
     if not by_position:
         return "Its rows have no positions: whether each comes again is not counted; its source still reaches back."

@@ -67,7 +67,7 @@ def plan_own_sink(environment: Environment, link: Link, own: OwnSink, keeps: boo
     if keeps:
         raise Refused(
             f"{link.query} writes to {own.label}, which is cleared as a whole or not at all",
-            meaning="Some of its rows would have to stay. Nothing was planned.",
+            meaning="Some of its rows must stay. Nothing was planned.",
             next=plan_command(environment, "reset", link.name, note="all of it, from the beginning"),
             code="SinkClearedWhole",
         )

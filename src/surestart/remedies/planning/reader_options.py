@@ -103,7 +103,7 @@ def _of_delta(source: str, position: DeltaPosition) -> ReaderOptions:
 
 def _of_files(source: str, position: FilesPosition, checkpoint: Checkpoint, storage: Storage) -> ReaderOptions:
     log = next((one.folder.file_log for one in checkpoint.sources if one.id == source and one.folder), None)
-    said = "a file source has no start option: what lies in its folder is read, also what was read before"
+    said = "a file source has no start option: everything in its folder is read, even what was read before"
     if log is None or log.last <= position.log_offset:
         return ReaderOptions(source, {}, (said, "no file was listed after that batch"))
     try:

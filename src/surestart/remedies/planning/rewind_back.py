@@ -136,7 +136,7 @@ def back_to(
     if gone:
         raise Refused(
             f"of what {link.query} has read after batch {batch}, files are gone: {len(gone):,}, such as {gone[0]}",
-            meaning="Their rows would be taken back and not come again. Nothing was planned.",
+            meaning="Their rows would be taken back and would not come again. Nothing was planned.",
             next=plan_command(environment, "replay", link.name, "--from-batch", batch + 1, "--keep-lost")
             if link.stage.ours
             else anew_command(environment, link),
@@ -226,7 +226,7 @@ def _where_to(
 def _cannot_follow(environment: Environment, link: Link, why: str, stage: str, batch: int) -> Refused:
     return Refused(
         f"{link.query} has begun at version {why}",
-        meaning="It could not begin there again, and would keep rows that its input has no more. Nothing was planned.",
+        meaning="It could not begin there again, and would keep rows its input no longer has. Nothing was planned.",
         next=plan_command(environment, "replay", stage, "--from-batch", batch),
         code="ReaderCannotGoBack",
     )
@@ -253,7 +253,7 @@ def refuse_kept_rows(
         if rows:
             stage, batch = instead
             raise Refused(
-                f"{link.query} would keep {rows:,} rows of {name} that are of what is taken back",
+                f"{link.query} would keep {rows:,} rows of {name} that belong to what is taken back",
                 meaning="A replay has kept them, or its checkpoint was lost since: no batch of it says when they came, "
                 "and nothing would take them away. Nothing was planned.",
                 next=plan_command(environment, "replay", stage, "--from-batch", batch),

@@ -62,7 +62,7 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
                     added[database.target] = _fill_database(run, link, database, rows, ranges)
             else:
                 raise Refused(
-                    f"{link.query} writes to a {type(sink).__name__}, which no backfill knows",
+                    f"{link.query} writes to a {type(sink).__name__}, which no backfill can write",
                     meaning="Nothing was written.",
                     next=again(run, "undo"),
                 )

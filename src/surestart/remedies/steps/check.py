@@ -112,7 +112,7 @@ def _refuse_overlap(run: StepContext, own: Environment, live: Link, facts: dict[
         for output in live.outputs
     )
     if again:
-        raise _not_exact(run, f"{again:,} rows beside lie behind a gap, and would come a second time", "BesideOverlaps")
+        raise _not_exact(run, f"{again:,} rows beside come after a gap, and would come a second time", "BesideOverlaps")
 
 
 def _refuse_loss(run: StepContext, step: Step, own: Environment, facts: dict[str, Any]) -> None:

@@ -118,7 +118,7 @@ def find_database(run: StepContext, step: Step) -> tuple[Link, PostgresSink]:
     if found is None or found.url.label != step.arguments["place"]:
         raise Refused(
             f"the plan clears {wanted} in {step.arguments['place']}, and {link.query} does not write there",
-            meaning="The stage is set up differently than when this was planned. Nothing was changed.",
+            meaning="The stage is set up differently from when this was planned. Nothing was changed.",
             next=plan_again(run.plan),
             code="PlanStale",
         )

@@ -30,8 +30,8 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     origin, batch = local_folder(link.checkpoint), int(said["batch"])
     if read_checkpoint(str(origin), entries=1).query_id != said["former"]:
         raise Refused(
-            f"the checkpoint of {link.query} has another query id than when the plan was made",
-            meaning=f"Batch {batch} is another one by now. Nothing of it was changed.",
+            f"the checkpoint of {link.query} has another query id now than when the plan was made",
+            meaning=f"Batch {batch} is another one now. Nothing of it was changed.",
             next=plan_again(run.plan),
             code="PlanStale",
         )
@@ -79,7 +79,7 @@ def _refuse_unsafe(run: StepContext, step: Step, folder: Path) -> None:
     if worse:
         raise Refused(
             f"the fork that was made is not safe: {worse[0].code}: {worse[0].evidence}",
-            meaning=f"{worse[0].meaning} The original is as it was; what was made lies in {folder}.",
+            meaning=f"{worse[0].meaning} The original is as it was; what was made is in {folder}.",
             next=again(run, "undo"),
             code="CutNotSafe",
         )

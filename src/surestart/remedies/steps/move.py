@@ -68,10 +68,10 @@ def check_moved(run: StepContext, step: Step) -> None:
     raise Refused(
         f"at {way.target} is {f'the checkpoint of query {there.query_id}' if there.query_id else 'no checkpoint'}, and "
         f"not that of query {way.query_id}, which was moved there",
-        meaning=f"What the stream has written since cannot go back. What it was before the move lies in {way.aside}. "
+        meaning=f"What the stream has written since cannot go back. What it was before the move is in {way.aside}. "
         "Nothing was changed.",
         next=surestart("inspect", way.target),
-        do_not="start the stream from what lies aside: its sink may be past it.",
+        do_not="start the stream from the copy put aside: its sink may be past it.",
         code="UndoTooLate",
     )
 
@@ -105,7 +105,7 @@ def _way_back(way: PlaceChange) -> PlaceChange:
 def _both(way: PlaceChange) -> Refused:
     return Refused(
         f"a checkpoint is at {way.origin}, and one is at {way.target}",
-        meaning=f"Somebody has put one to {way.origin} since the move: it is not written over.",
+        meaning=f"Somebody has put one at {way.origin} since the move: it is not overwritten.",
         next=surestart("inspect", way.origin),
         do_not="delete either of the two.",
         code="CheckpointDiffers",

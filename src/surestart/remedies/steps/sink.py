@@ -77,7 +77,7 @@ def find_own_sink(run: StepContext, step: Step) -> OwnSink:
             return own
     raise Refused(
         f"the plan clears {step.arguments['sink']}, and {step.stage} does not write there",
-        meaning="The stage is set up differently than when this was planned. Nothing was changed.",
+        meaning="The stage is set up differently from when this was planned. Nothing was changed.",
         next=plan_again(run.plan),
         code="PlanStale",
     )

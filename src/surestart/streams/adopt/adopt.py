@@ -73,7 +73,7 @@ def adopt(roots: Sequence[str], project: ProjectFile | None = None, say: Say = l
                 adopted.append(_adopted(one, taken))
             except NotCarriedByToml as error:
                 notes.append(
-                    AdoptionNote(NOT_CARRIED, (one.checkpoint.location,), f"{word(error)} holds bytes that no text has")
+                    AdoptionNote(NOT_CARRIED, (one.checkpoint.location,), f"{word(error)} has bytes that are not text")
                 )
             continue
         there += 1

@@ -19,7 +19,7 @@ from surestart.typed import in_the_code
 
 HEADER = """\
 # The streams that surestart judges and guards. `surestart adopt` adds to this file and changes nothing in it.
-# A line with a question mark is what no file shows: say it there, and take the # away. docs/adopt.md has each key.
+# A line with a question mark is what no file shows: write it there, and take the # away. docs/adopt.md has each key.
 """
 _WITH_SUBJECT = ("kafka", "delta", "files", "iceberg", "rate", "kinesis")
 _OPERATIONS = {frozenset({"MERGE"}): "merge", frozenset({"WRITE"}): "append"}
@@ -158,11 +158,11 @@ def _added(path: Path, before: bytes, text: str, names: tuple[str, ...]) -> byte
     except UsageError as error:
         raise Refused(
             f"{path} cannot be added to: {error.what}",
-            meaning="Its streams are written so that none can follow, such "
-            "as stream = { … } on one line. Nothing was changed.",
+            meaning="Its streams are written in a form that cannot be added to, such as stream = { … } on one line. "
+            "Nothing was changed.",
             next=in_the_code("write each stream as a table of its own: [stream.orders]"),
             code="ProjectFileClosed",
         ) from error
-    assert new.streams[: len(declared)] == declared, "what stood there was changed"
+    assert new.streams[: len(declared)] == declared, "what was there has changed"
     assert tuple(stream.name for stream in new.streams[len(declared) :]) == names
     return after

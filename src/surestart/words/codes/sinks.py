@@ -49,7 +49,7 @@ CODES: tuple[Code, ...] = (
     found("CHANGE_UNSAFE", "unsafe", "Spark does not allow this change under an existing checkpoint.", RESET),
     found("CHANGE_UNDEFINED", "attention", "Whether this change works under an existing checkpoint is open."),
     found("CHANGE_UNCLEAR", "cannot tell", "State that was declared at the last run is not declared any more."),
-    found("CHANGE_HAS_NO_EFFECT", "info", "Spark heeds the checkpoint's value, not the new one.", RUN),
+    found("CHANGE_HAS_NO_EFFECT", "info", "Spark uses the checkpoint's value, not the new one.", RUN),
     raised("SinkNotUnderstood", "usage", "The name of a sink is none that is known."),
     raised("SkippedBatch", "unexpected", "The table dropped a batch that was never planned before this run."),
     raised("BatchShort", "stopped half-way", "Asked twice, the compute gave other rows of a batch than at first."),
