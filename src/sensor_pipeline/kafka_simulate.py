@@ -254,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
     except SurestartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    sys.stderr.write(f"{truth.records} records made in topic {args.topic}\n")
+    sys.stderr.write(f"{args.readings} records made in topic {args.topic}, {truth.records} in all\n")
     return 0
 
 

@@ -262,7 +262,7 @@ def main(argv: list[str] | None = None) -> int:
         while True:
             size = args.per_file if args.endless else args.readings
             truth = write_files(root / "landing", root / "truth.json", size, simulation, args.per_file)
-            sys.stderr.write(f"{truth.records} records made in {root / 'landing'}\n")
+            sys.stderr.write(f"{size} records made in {root / 'landing'}, {truth.records} in all\n")
             if not args.endless:
                 return 0
             time.sleep(args.pause)

@@ -65,7 +65,7 @@ def test_without_a_sink_none_is_called_safe_and_what_the_checkpoint_says_stands_
     assert main(["inspect", "--all", str(root)]) == 4
     said = capsys.readouterr().out
 
-    assert "2 cannot tell; 2 of their sinks were not asked" in said
+    assert "2 cannot tell; the sinks of 2 were not asked" in said
     assert "unasked, whole" in said
     assert "SAFE" not in said
     assert main(["inspect", "--all", str(root), "--sink", "none"]) == 0

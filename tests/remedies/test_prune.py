@@ -72,7 +72,7 @@ def test_only_old_ones_of_a_remedy_at_rest_are_listed_and_then_removed(
     assert files_below(environment) == before
     going = f"sensor-raw-ingest/{OLD[:16]}\n"
     assert f"  {going}" in shown
-    assert "remedy: reset of raw-ingest (aaaaaaaaaaaa)\n    undo:   of this remedy ends with it" in shown
+    assert "remedy: reset of raw-ingest (aaaaaaaaaaaa)\n    undo:   not possible once this is removed" in shown
     assert f"remedy: reset of raw-ingest ({HALF[:12]})\n    stays:  its remedy is half-way: surestart apply" in shown
     assert "(dddddddddddd, undone)\n    undo:   not needed" in shown
     assert NEW[:16] not in shown

@@ -74,9 +74,8 @@ def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, pla
     yield ""
     for one in prune.going:
         yield from _one(one)
-        yield "    undo:   " + (
-            "of this remedy ends with it" if one.ends_undo else "not needed; put aside by an undo, or filled beside"
-        )
+        left_over = "not needed; put aside by an undo, or filled beside"
+        yield f"    undo:   {'not possible once this is removed' if one.ends_undo else left_over}"
     for one in prune.staying:
         yield from _one(one)
         yield f"    stays:  {inert(one.stays)}"
@@ -91,7 +90,7 @@ def _lines(prune: Prune, environment: Environment, args: argparse.Namespace, pla
         yield f"Next: {apply.adding('--apply', prune.unfinished[0][:12])}"
     elif prune.going:
         total = sum(one.size for one in prune.going)
-        yield f"{_things(len(prune.going))}, {total:,} bytes. Nothing was removed yet; it is for ever."
+        yield f"{_things(len(prune.going))}, {total:,} bytes. Nothing was removed yet. What goes is gone for ever."
         yield f"Next: {apply.adding('--apply', prune.digest[:12])}"
     else:
         yield f"Next: {surestart('status', place=place)}"

@@ -154,5 +154,5 @@ class Fleet:
         ]
         alone = [row.alone for row in self.rows if row.alone is not None and row.sink == NOT_ASKED]
         whole = sum(verdict is Verdict.SAFE for verdict in alone)
-        unasked = f"; {len(alone):,} of their sinks were not asked, {whole:,} of these are whole" if alone else ""
+        unasked = f"; the sinks of {len(alone):,} were not asked, {whole:,} of these look whole" if alone else ""
         return f"{many}: {', '.join(said)}{unasked}"

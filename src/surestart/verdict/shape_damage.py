@@ -70,7 +70,7 @@ def _torn_finding(code: str, fault: LogFault, needed: bool, commands: Commands) 
             code,
             Severity.UNSAFE,
             fault.detail,
-            "Every start reads this file and fails, whatever Spark version.",
+            "Every start reads this file and fails, with every version of Spark.",
             commands.plan("replay"),
             "delete the file: "
             + (

@@ -55,7 +55,7 @@ def _audit(sink: SinkDeclaration, declaration: StageDeclaration, commands: Comma
     elif sink.kind in ("console", "noop", "memory"):
         findings.append(_harmless(sink, RECOGNISED[sink.kind], commands))
     elif sink.keys:
-        findings.append(_harmless(sink, "rows that come again take their own place by key, as declared", commands))
+        findings.append(_harmless(sink, "rows that come again replace themselves by key, as declared", commands))
     elif sink.identity == "none" or sink.kind in ("jdbc", "foreach"):
         findings.append(_say(_NO_IDENTITY, sink))
     elif sink.kind in RECOGNISED:

@@ -31,7 +31,7 @@ def plan_resume(
         first = f"No batch is in flight: the next start plans batch {checkpoint.next_batch}."
     statements = [first]
     for answer in diagnosis.sinks:
-        statements.append(f"{answer.sink.target}: {answer.acceptance.value}. {answer.detail}")
+        statements.append(f"{answer.sink.target}: {answer.acceptance.value}: {answer.detail}")
     statements.append(f"Verdict: {diagnosis.verdict.value}.")
     statements += [f"{finding.code}: {finding.evidence}" for finding in diagnosis.findings]
     return Plan(

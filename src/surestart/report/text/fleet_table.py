@@ -86,10 +86,10 @@ def _findings(fleet: Fleet) -> Iterator[str]:
     if unnamed:
         yield from labelled(
             "",
-            f"CANNOT TELL, {unnamed:,} times: a checkpoint is half of the truth, and nobody "
-            "named a sink. A rewound checkpoint looks whole; whether its sink accepts, skips "
-            "or doubles the next batch only the sink tells. Name it in surestart.toml, or to "
-            "`surestart inspect` of one; `--sink none` is about the checkpoints alone.",
+            f"Nobody named the sink of {unnamed:,}, so no verdict of them is better than CANNOT TELL. A checkpoint is "
+            "half of the truth: a rewound one looks whole, and only the sink tells whether it accepts, skips or "
+            "doubles the next batch. Name it in surestart.toml, or for one checkpoint to `surestart inspect`; with "
+            "`--sink none` the verdict is about the checkpoint alone.",
             indent=0,
             gap=0,
         )

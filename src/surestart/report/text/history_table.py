@@ -59,7 +59,8 @@ def _lines(
         if run.taken_over:
             yield from labelled("took over from", inert(run.taken_over, 300), indent=6)
         if run.accepted:
-            yield from labelled("accepted", inert(", ".join(run.accepted), 200), indent=6)
+            label = "of" if run.event == REMEDY else "accepted"
+            yield from labelled(label, inert(", ".join(run.accepted), 200), indent=6)
         if run.run_id in states:
             yield from labelled("owner", inert(f"{describe_owner(run)}: {states[run.run_id].why}", 300), indent=6)
     yield ""

@@ -68,7 +68,7 @@ def _other_lines(inspection: Inspection) -> Iterator[str]:
 
 def _sink(inspection: Inspection) -> str:
     if not inspection.sinks:
-        return "not asked: --sink PATH_OF_THE_TABLE tells whether it accepts the next batch"
+        return "not asked: name it (inspect --sink, or surestart.toml) to know whether it accepts the next batch"
     said = [f"{answer.word}: {answer.sink.target} {answer.detail}" for answer in inspection.sinks]
     return "; ".join(said)
 

@@ -30,11 +30,13 @@ def run_table(environment: Environment, runs: Sequence[StageRun], account: Any |
     """account: None when nothing was counted; a table of it that is None was not reached by what ran. options: what the
     next command needs to speak of the same place."""
     lines = [""]
-    new = sum(run.rows for run in runs)
+
     if not any(run.batches for run in runs):
         lines += ["Nothing new since the last run.", ""]
     elif any(run.first_batch for run in runs):
-        lines += [f"Only what is new was processed: {runs[0].rows if runs else new:,} records came in.", ""]
+        came = runs[0].rows
+        processed = f"Only what is new was processed: {came:,} records came in."
+        lines += [processed if came else "No new record came in.", ""]
     if account is not None:
         counted = {name: getattr(account, name) for name in _COUNTS}
         lines += [f"  {_LABELS.get(name, name):<18} {rows:>12,}" for name, rows in counted.items() if rows is not None]
@@ -86,7 +88,9 @@ class ProgressLines:
         self._rows[query] += progress.rows
         rate = f"{progress.rows_per_second:>9,.0f} rows/s"
         keep = not self._live or self._open > 1
-        self._show(f"{query:<22} batch {progress.batch:<4} {self._rows[query]:>10,} rows  {rate}", keep=keep)
+        # A live line counts on; a line that stays says what its own batch had.
+        rows = progress.rows if keep else self._rows[query]
+        self._show(f"{query:<22} batch {progress.batch:<4} {rows:>10,} rows  {rate}", keep=keep)
 
     def warn(self, warning: SurestartError) -> None:
         """Says something that does not fail the run."""
