@@ -134,7 +134,7 @@ def test_every_cell_of_a_chart_is_in_its_table(page: Element) -> None:
 def test_without_progress_durations_and_lag_are_said_to_be_unknown(busy: Path) -> None:
     page = page_of(inspect_checkpoint(str(busy), sinks=("none",)))
 
-    assert "How long batches took is in no checkpoint" in page.by_id("s0-batches").text
+    assert "A checkpoint does not say how long batches took" in page.by_id("s0-batches").text
     assert "The source was not asked" in page.by_id("s0-sources").text
     assert "Lag" not in page.by_id("s0-source-0-table").text
 
@@ -143,7 +143,7 @@ def test_progress_of_another_query_is_not_shown(busy: Path) -> None:
     foreign = {**progress_of(44), "id": "99999999-30cc-4be9-9a0c-2f3a1b8f6d11"}
     page = page_of(inspect_checkpoint(str(busy), sinks=("none",)), progress=read_progress([foreign]))
 
-    assert "How long batches took is in no checkpoint" in page.by_id("s0-batches").text
+    assert "A checkpoint does not say how long batches took" in page.by_id("s0-batches").text
 
 
 @pytest.mark.parametrize(

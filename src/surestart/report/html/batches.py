@@ -159,7 +159,7 @@ def _table(report: CheckpointReport, columns: Sequence[Column], table_id: str, l
     units = sorted({pair for found in reaches.values() for pair in found})
     phases = [phase for phase in PHASES if any(phase in (one.parts or {}) for one in facts.values())] if facts else []
     head = ["Batch", "State", "Planned at", *(_reach_name(index, unit, units) for index, unit in units)]
-    head += ["Rows", "Seconds", *(f"of it {PHASES[phase]}" for phase in phases), REST] if facts else []
+    head += ["Rows", "Seconds", *(f"{PHASES[phase]}, s" for phase in phases), REST] if facts else []
     rows = []
     for column in reversed(columns):
         said, sign = _state(checkpoint, column)
@@ -240,8 +240,8 @@ def _duration_figure(report: CheckpointReport, columns: Sequence[Column], table_
             tag(
                 "p",
                 {"class": "note"},
-                "How long batches took is in no checkpoint, nor how far behind its sources each was: give Spark's "
-                "progress (--progress FILE) to see both.",
+                "A checkpoint does not say how long batches took, nor how far behind its sources each was: give "
+                "Spark's progress (--progress FILE) to see both.",
             )
         ]
     items = []
