@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from surestart.cli import main as cli
-from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
+from surestart.history.describe_run import JOB_ATTEMPT, JOB_RUN, JOB_URL
 
 OPTIONS = {"--job-run-id=": JOB_RUN, "--job-run-url=": JOB_URL, "--job-attempt=": JOB_ATTEMPT}
 

@@ -14,7 +14,7 @@ from sensor_pipeline.stages import PIPELINE
 from surestart.cli.arguments import choose_stages, read_given_environment
 from surestart.cli.main import build_parser
 from surestart.environment import environment_from_settings
-from surestart.history.process_facts import JOB_ATTEMPT, JOB_RUN, JOB_URL
+from surestart.history.describe_run import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.job import split_job_options
 from surestart.notebooks.remedy_notebook import MODES
 from surestart.remedies.basis.plan import REMEDIES

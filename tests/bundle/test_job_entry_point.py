@@ -46,7 +46,7 @@ def test_a_refused_stage_makes_the_run_fail_with_the_exit_code_and_the_reason(ca
     ],
 )
 def test_the_job_run_is_told_to_the_history_and_not_to_the_command_line(words, facts):
-    from surestart.history.process_facts import JOB_RUN, JOB_URL, read_process_facts
+    from surestart.history.describe_run import JOB_RUN, JOB_URL, read_process_facts
     from surestart.job import split_job_options
 
     arguments, found = split_job_options(["run", *words, "deserialize"])

@@ -47,7 +47,7 @@ def cut_rows(checkpoint: Path) -> None:
 
 def delete_older(checkpoint: Path) -> None:
     """Only what the newest snapshot does not name: nobody needs it."""
-    from surestart.facts.checkpoint.rocksdb_snapshot import read_named_files
+    from surestart.facts.checkpoint.store_files import read_named_files
     from surestart.facts.storage.open_storage import open_storage
 
     for store in checkpoint.glob("state/0/[0-9]*"):

@@ -9,7 +9,7 @@ import pytest
 from surestart.facts.checkpoint.log_file import EMPTY, STALE_CRC
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_folder import StateFolder
-from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
+from surestart.facts.checkpoint.store_files import HDFS, ROCKSDB, StoreVersions
 from tests.checkpoint.checkpoint_maker import add_crcs, compact, make_checkpoint, make_state
 
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")

@@ -15,7 +15,7 @@ import surestart.cli.run
 from surestart import job
 from surestart.cli.main import VERBS, build_parser, main
 from surestart.errors import CannotTell
-from surestart.history.process_facts import JOB_RUN
+from surestart.history.describe_run import JOB_RUN
 
 SOURCES = Path(__file__).parents[2] / "src"
 PIPELINE = "sensor_pipeline.stages:PIPELINE"

@@ -18,7 +18,7 @@ import pytest
 from surestart.environment import environment_from_settings
 from surestart.errors import CannotTell
 from surestart.history.claim_file import ClaimContent, read_claim, seize_claim, take_claim
-from surestart.history.process_facts import is_paused, read_process_start
+from surestart.history.describe_run import is_paused, read_process_start
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
 from surestart.runs.find_owner import OWNER_UNKNOWN, claim_by_file

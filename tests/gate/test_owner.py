@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from surestart.errors import EXIT_CANNOT_TELL, CannotTell, Refused
-from surestart.history.process_facts import read_git_commit, read_process_start
+from surestart.history.describe_run import read_git_commit, read_process_start
 from surestart.history.run_record import ENDED, RunRecord, merge_events, read_record
 from surestart.report.json.json_log import JsonLog
 from surestart.runs.find_owner import OWNER_UNKNOWN, refuse_live_owner

@@ -16,7 +16,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.history.claim_file import claims_folder, read_claim
-from surestart.history.process_facts import is_paused
+from surestart.history.describe_run import is_paused
 from surestart.history.run_table import read_runs
 from surestart.runs.find_owner import OWNER_PAUSED
 from surestart.runs.runner import run_stage

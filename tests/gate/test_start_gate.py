@@ -24,7 +24,7 @@ from surestart.errors import EXIT_CANNOT_TELL, EXIT_REFUSED, CannotTell, Refused
 from surestart.facts.delta import read_delta_log, read_history
 from surestart.history.claim_file import claims_folder, take_claim
 from surestart.history.claim_row import claim_by_row
-from surestart.history.process_facts import read_process_start
+from surestart.history.describe_run import read_process_start
 from surestart.history.run_record import DIED, FINISHED, RunRecord
 from surestart.history.run_table import append_runs, read_batches, read_runs
 from surestart.runs.runner import processing_time, run_stage

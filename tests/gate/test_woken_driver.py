@@ -17,7 +17,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
-from surestart.history.process_facts import is_paused
+from surestart.history.describe_run import is_paused
 from surestart.runs.find_owner import OWNER_PAUSED
 from surestart.runs.runner import run_stage
 from tests.foundation.rows import account, land, run_all

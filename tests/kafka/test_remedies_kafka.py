@@ -16,9 +16,8 @@ from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.position_sets import Range, narrow_evidence
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
-from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource

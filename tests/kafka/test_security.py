@@ -28,8 +28,7 @@ from surestart.facts.kafka.security import (
 )
 from surestart.remedies.basis.chain import read_chain
 from surestart.runs.runner import StageFailed, processing_time, run_stages, run_ungated
-from surestart.sources.kafka import KafkaSource
-from surestart.sources.secrets_unsaid import Redacted, SecretsUnsaid
+from surestart.sources.kafka import KafkaSource, Redacted, SecretsUnsaid
 from surestart.spark.session import applied
 from tests.kafka.kafka_client import CANARY, KafkaClient, payloads, raw_stage
 from tests.servers import secured_kafka

@@ -26,9 +26,8 @@ from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.count.certificate import certify
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
-from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.sinks.postgres.sink import PostgresSink

@@ -10,7 +10,7 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.journal.journal import BEGUN, FINISHED, UNDOING
-from surestart.journal.step_kinds import changes_content
+from surestart.journal.protocol import changes_content
 from surestart.remedies.apply.undo import undo_order
 from surestart.remedies.basis.plan import Plan
 from tests.remedies.protocol_remedy import (

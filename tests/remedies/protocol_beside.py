@@ -29,7 +29,7 @@ from surestart.journal.journal import (
     JournalEntry,
     find_open,
 )
-from surestart.journal.states import check_move
+from surestart.journal.protocol import check_move
 
 Steps = Iterator[None]
 Rows = tuple[int, ...]

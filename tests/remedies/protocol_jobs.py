@@ -31,10 +31,18 @@ from surestart.journal.journal import (
     JournalEntry,
     find_open,
 )
-from surestart.journal.states import check_move
-from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs, without_held
+from surestart.journal.protocol import check_move
 from surestart.remedies.jobs.plan_jobs import LOOK
-from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs, read_stopped_jobs
+from surestart.remedies.jobs.state import (
+    JobState,
+    JobTrigger,
+    StoppedJobs,
+    as_before,
+    read_stopped_jobs,
+    taken_over,
+    with_new_jobs,
+    without_held,
+)
 
 Steps = Iterator[None]
 STAGES = ("raw-ingest", "merge-gold")

@@ -25,8 +25,7 @@ from surestart.journal.journal import (
     JournalEntry,
     find_open,
 )
-from surestart.journal.states import check_move
-from surestart.journal.step_kinds import changes_content, moves_checkpoint
+from surestart.journal.protocol import changes_content, check_move, moves_checkpoint
 from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.apply.undo import undo_order
 from surestart.remedies.basis.plan import Plan, Step

@@ -37,9 +37,8 @@ from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.rows_that_stay import ALL_OF, StayRule, find_stay_marks
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom, plan_replay
-from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.remedies.planning.wanted import Request

@@ -24,7 +24,7 @@ from surestart.remedies.apply.undo import find_applied
 from surestart.remedies.basis.beside import BesideEnvironment, BesideNotExact, read_beside
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.plan import Plan, parse_plan
-from surestart.remedies.planning.plan_beside import plan_reset_beside
+from surestart.remedies.planning.plan_reset import plan_reset_beside
 from surestart.runs.runner import run_stage
 from surestart.runs.start_gate import open_gate
 from surestart.sinks.both import Both

@@ -18,9 +18,8 @@ from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.loss.still_given import read_giving, read_row_positions
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom
-from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.runs.runner import run_stage
 from surestart.sinks.delta.append import DeltaAppend

@@ -16,8 +16,7 @@ from surestart.journal.journal import (
     Journal,
     JournalEntry,
 )
-from surestart.remedies.jobs.paused_before import as_before, taken_over, with_new_jobs
-from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs
+from surestart.remedies.jobs.state import JobState, JobTrigger, StoppedJobs, as_before, taken_over, with_new_jobs
 
 A, B = "a" * 64, "b" * 64
 NOW = JobState(

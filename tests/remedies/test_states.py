@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from surestart.journal.journal import Journal, JournalEntry
-from surestart.journal.states import DONE, FIRST, STATES, UNDONE, check_move
+from surestart.journal.protocol import DONE, FIRST, STATES, UNDONE, check_move
 
 PAGE = (Path(__file__).parents[2] / "docs" / "remedies.md").read_text(encoding="utf-8")
 

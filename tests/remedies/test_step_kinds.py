@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 import surestart.remedies.steps as steps
-from surestart.journal.step_kinds import STEP_KINDS
+from surestart.journal.protocol import STEP_KINDS
 from surestart.remedies.apply.undo import undo_order
 from surestart.remedies.basis.plan import Step
 from tests.report.plans import make_plan

@@ -20,8 +20,8 @@ from surestart.facts.delta.commit_notes import find_undos
 from surestart.failpoints import VARIABLE
 from surestart.journal.journal import FINISHED, WITHDRAWN
 from surestart.remedies.basis.plan import Plan
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_replay import ReplayFrom
+from surestart.remedies.planning.plan_reset import plan_reset_beside
 from surestart.runs.runner import run_stage
 from tests.foundation.rows import TABLES
 from tests.remedies.remedy import (

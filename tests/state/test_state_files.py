@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm
-from surestart.facts.checkpoint.store_versions import StoreVersions
+from surestart.facts.checkpoint.store_files import StoreVersions
 from surestart.facts.state import hdfs_rows
 from surestart.facts.state.hdfs_rows import (
     DELETE,

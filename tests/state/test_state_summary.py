@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from surestart.cli.main import main
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.checkpoint.state_summary import ranges_text, summarise
-from surestart.facts.checkpoint.store_versions import HDFS, StoreVersions
+from surestart.facts.checkpoint.state_versions import ranges_text, summarise
+from surestart.facts.checkpoint.store_files import HDFS, StoreVersions
 from surestart.report.text.state import state_in_a_line
 from tests.state import fixtures
 

@@ -27,7 +27,7 @@ from surestart.errors import CannotTell
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import RunRecord, read_record
-from surestart.spark.delta_table import create_in_catalog, read_columns, read_table
+from surestart.spark.delta_table import create_in_catalog, read_columns, read_table, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
@@ -161,10 +161,7 @@ def _append(
         create_in_catalog(spark, table, COLUMNS, _PROPERTIES)
         row = spark.sql(select_values([values], COLUMNS)).coalesce(1)
         writer = row.write.format("delta").mode("append").options(**options)
-        if table.path:
-            writer.save(table.path)
-        else:
-            writer.saveAsTable(table.sql)
+        save_to(table, writer)
 
 
 def _forget(spark: SparkSession, environment: Environment, rows: Sequence[ClaimRow]) -> None:

@@ -29,13 +29,13 @@ from surestart.history.claim_row import read_claim_rows, remember_runs
 from surestart.history.describe_run import options_of
 from surestart.history.log_runs import read_log_runs, read_recent_runs
 from surestart.history.run_record import COLUMNS, NOTE, REMEDY, TABLE, RunRecord, merge_events, read_note, read_record
-from surestart.spark.delta_table import create_in_catalog
+from surestart.spark.delta_table import create_in_catalog, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import spark_sql, surestart, typed
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import NO_TABLE, condition_of
 
 # For people: some 50 ms to read.
 COMMITS = 300
@@ -166,7 +166,7 @@ def _newest_commits(environment: Environment, spark: SparkSession | None) -> tup
     try:
         return history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {COMMITS}").collect()).commits
     except AnalysisException as problem:
-        if condition_of(problem) in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+        if condition_of(problem) in NO_TABLE:
             return ()
         raise _out_of_reach(table.sql, f"cannot be read: {str(problem).splitlines()[0][:200]}") from problem
 
@@ -234,7 +234,4 @@ def append_runs(spark: SparkSession, environment: Environment, records: Sequence
         create_in_catalog(spark, table, COLUMNS, _PROPERTIES)
         rows = spark.sql(select_values([dict(record.as_columns()) for record in records], dict(COLUMNS)))
         writer = rows.coalesce(1).write.format("delta").mode("append").options(**options)
-        if table.path:
-            writer.save(table.path)
-        else:
-            writer.saveAsTable(table.sql)
+        save_to(table, writer)

@@ -3,7 +3,7 @@
     begun ─> done <step> ─> … ─> released ─> done run:<stage> ─> … ─> finished
     undoing ─> undone <step> ─> … ─> withdrawn
 
-All states and moves are in `surestart.journal.states`.
+All states and moves are in `surestart.journal.protocol`.
 
 An entry that says a step is done also names the one that comes next, so each step is journaled before and after. The
 commit's note repeats the entry without the plan's text: the start gate and the doctor read it without a JVM.
@@ -23,18 +23,18 @@ from surestart.facts.delta import read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import named
 from surestart.journal.journal_row import PassOverNote, read_pass_over_note, write_journal_row
-from surestart.journal.states import BEGUN as BEGUN
-from surestart.journal.states import DONE as DONE
-from surestart.journal.states import FILLING as FILLING
-from surestart.journal.states import FINISHED as FINISHED
-from surestart.journal.states import RELEASED as RELEASED
-from surestart.journal.states import STATES as STATES
-from surestart.journal.states import UNDOING as UNDOING
-from surestart.journal.states import UNDONE as UNDONE
-from surestart.journal.states import WITHDRAWN as WITHDRAWN
+from surestart.journal.protocol import BEGUN as BEGUN
+from surestart.journal.protocol import DONE as DONE
+from surestart.journal.protocol import FILLING as FILLING
+from surestart.journal.protocol import FINISHED as FINISHED
+from surestart.journal.protocol import RELEASED as RELEASED
+from surestart.journal.protocol import STATES as STATES
+from surestart.journal.protocol import UNDOING as UNDOING
+from surestart.journal.protocol import UNDONE as UNDONE
+from surestart.journal.protocol import WITHDRAWN as WITHDRAWN
 from surestart.spark_types import SparkSession
 from surestart.typed import surestart
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import NO_TABLE, condition_of
 
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
@@ -280,7 +280,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
     try:
         rows = spark.sql(f"DESCRIBE HISTORY {sql} LIMIT {_COMMITS}").collect()
     except AnalysisException as problem:
-        if condition_of(problem) in ("TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+        if condition_of(problem) in NO_TABLE:
             return []
         raise
     # Delta gives the newest first; remedies are told in the order in which they began.

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from surestart.environment import Table
 from surestart.errors import CannotTell
-from surestart.spark.delta_table import create_in_catalog
+from surestart.spark.delta_table import create_in_catalog, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
@@ -51,10 +51,7 @@ def write_journal_row(
             .option("txnVersion", str(number))
             .option("userMetadata", json.dumps(note))
         )
-        if table.path:
-            written.save(table.path)
-        else:
-            written.saveAsTable(table.sql)
+        save_to(table, written)
 
 
 _NOTE = "surestart_passed"

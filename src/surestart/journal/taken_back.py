@@ -29,7 +29,7 @@ from surestart.facts.evidence.session_evidence import with_changes
 from surestart.history.describe_run import plan_command
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.journal_row import PassOverNote
-from surestart.journal.step_kinds import RESTORE, changes_content
+from surestart.journal.protocol import RESTORE, changes_content
 from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from surestart.history.process_facts import is_paused, read_process_start
+from surestart.history.describe_run import is_paused, read_process_start
 from surestart.history.run_record import RunRecord
 from surestart.words.amounts import span_text, time_text
 

@@ -34,8 +34,8 @@ from surestart.runs.running_query import (
 )
 from surestart.runs.stage_failures import StageFailed
 from surestart.runs.start_gate import open_gate, pass_gate
+from surestart.sources.kafka import SecretsUnsaid
 from surestart.sources.kafka_mirror import mirrored
-from surestart.sources.secrets_unsaid import SecretsUnsaid
 from surestart.spark.session import applied, stream_session
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.spark_types import SparkSession

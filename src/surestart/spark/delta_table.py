@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from surestart.environment import Table
 from surestart.errors import Refused
 from surestart.spark.settings import TABLE, pairs
-from surestart.spark_types import DataFrame, SparkSession
+from surestart.spark_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 
@@ -97,3 +97,10 @@ _NO_TABLE = {
     "DELTA_SCHEMA_NOT_SET",
     "DELTA_MISSING_DELTA_TABLE",
 }
+
+
+def save_to(table: Table, writer: DataFrameWriter) -> None:
+    if table.path:
+        writer.save(table.path)
+    else:
+        writer.saveAsTable(table.sql)

@@ -108,7 +108,6 @@ class Diagnosis:
             findings=self.findings,
             verdict=self.verdict,
             acceptance=self.acceptance,
-            sink_named=True,
             sink_evidence=self.evidence.sinks,
         )
 

@@ -42,7 +42,6 @@ class Inspection:
     findings: tuple[Finding, ...]
     verdict: Verdict
     acceptance: Acceptance
-    sink_named: bool
     sink_evidence: Mapping[str, SinkEvidence] = field(default_factory=dict)
 
 
@@ -88,7 +87,6 @@ def inspect_checkpoint(
         findings=ranked,
         verdict=verdict_of(ranked),
         acceptance=_worst(answers),
-        sink_named=bool(named),
         sink_evidence=evidence,
     )
 
@@ -159,7 +157,7 @@ def _ask_sinks(
 def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
     """The ledger behind $SURESTART_POSTGRES_URL."""
     from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl
-    from surestart.sinks.postgres.ledger_evidence import read_ledger_evidence
+    from surestart.sinks.postgres.sink import read_ledger_evidence
 
     return read_ledger_evidence(DatabaseUrl(variable=DEFAULT_VARIABLE), sink.target)
 

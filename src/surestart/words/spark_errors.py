@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from surestart.spark_types import PySparkException
 
+# There is no such table, or nothing that it could lie in.
+NO_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"})
+
 
 def condition_of(error: PySparkException) -> str:
     """Such as TABLE_OR_VIEW_NOT_FOUND, with its subclass where there is one; "" where it has none. Spark 3.5 calls it

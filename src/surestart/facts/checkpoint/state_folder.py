@@ -26,7 +26,6 @@ from surestart.facts.checkpoint.log_file import (
     crc_disagrees,
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_there
-from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.checkpoint.state_operator import (
     DEFAULT_STORE,
     STORES,
@@ -38,7 +37,15 @@ from surestart.facts.checkpoint.state_operator import (
     schema_path,
     store_schema_text,
 )
-from surestart.facts.checkpoint.store_versions import HDFS, ROCKSDB, StoreVersions
+from surestart.facts.checkpoint.store_files import (
+    FOLDERS,
+    HDFS,
+    ROCKSDB,
+    SNAPSHOT_LIMIT,
+    StoreVersions,
+    lacks,
+    read_notes,
+)
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 

@@ -159,8 +159,6 @@ class StoreSchema:
     key: Struct
     value: Struct
     family: str = "default"
-    key_id: int = 0
-    value_id: int = 0
     layout: KeyLayout = field(default_factory=KeyLayout)
 
     @property
@@ -229,10 +227,11 @@ def read_schema(data: bytes) -> tuple[StoreSchema, ...]:
 
 
 def _family(java: _Java) -> StoreSchema:
-    name, key_id, key = java.utf(), java.number(">h"), _columns(java.chunks())
-    value_id, value, layout = java.number(">h"), _columns(java.chunks()), _layout(java.chunks())
+    # Key and value have a number each, which names the version of their columns.
+    name, _, key = java.utf(), java.number(">h"), _columns(java.chunks())
+    _, value, layout = java.number(">h"), _columns(java.chunks()), _layout(java.chunks())
     java.chunks()
-    return StoreSchema(key, value, name, key_id, value_id, layout)
+    return StoreSchema(key, value, name, layout)
 
 
 def _columns(text: str) -> Struct:

@@ -11,8 +11,14 @@ from __future__ import annotations
 
 from surestart.facts.delta.active_files import ActiveFile, read_active_files
 from surestart.facts.delta.commit import Commit, CommitMark
-from surestart.facts.delta.describe_history import HistoryEvidence, history_evidence
-from surestart.facts.delta.log import DeltaLog, Transaction, read_delta_log, read_history
+from surestart.facts.delta.log import (
+    DeltaLog,
+    HistoryEvidence,
+    Transaction,
+    history_evidence,
+    read_delta_log,
+    read_history,
+)
 from surestart.facts.delta.pinned import read_table_rows
 
 __all__ = [

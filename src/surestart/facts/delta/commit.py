@@ -57,7 +57,6 @@ class FileChanges:
 
     added: int = 0
     removed: int = 0
-    cdc: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def build_commit(version: int, actions: Iterable[tuple[str, Action]], with_files
     transactions: list[tuple[str, int]] = []
     schema_text: str | None = None
     table_id: str | None = None
-    added = removed = cdc = 0
+    added = removed = 0
     for kind, body in actions:
         if kind == "commitInfo":
             info = body
@@ -115,8 +114,6 @@ def build_commit(version: int, actions: Iterable[tuple[str, Action]], with_files
             added += body.get("dataChange", True) is not False
         elif kind == "remove":
             removed += body.get("dataChange", True) is not False
-        elif kind == "cdc":
-            cdc += 1
     user_metadata = info.get("userMetadata")
     user_metadata = user_metadata if isinstance(user_metadata, str) else ""
     timestamp = integer(info.get("inCommitTimestamp"))
@@ -131,7 +128,7 @@ def build_commit(version: int, actions: Iterable[tuple[str, Action]], with_files
         transactions=tuple(transactions),
         schema_text=schema_text,
         table_id=table_id,
-        changes=FileChanges(added, removed, cdc) if with_files else None,
+        changes=FileChanges(added, removed) if with_files else None,
     )
 
 

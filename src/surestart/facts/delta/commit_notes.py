@@ -42,7 +42,7 @@ class RemedyNote:
 
     @property
     def kind(self) -> str:
-        """Of its step, without the stage: that of `surestart.journal.step_kinds`."""
+        """Of its step, without the stage: that of `surestart.journal.protocol`."""
         return self.step.removeprefix(UNDO).partition(":")[0]
 
     def is_of(self, digest: str, undone: str) -> bool:

@@ -2,19 +2,28 @@
 
 A snapshot is the newest checkpoint plus the commits after it. A short log whose commits are all there is replayed
 from commit 0 instead: that needs no pyarrow and is as quick.
-"""
+
+The same facts from `DESCRIBE HISTORY <table>`, for a Unity Catalog table whose files nobody may open.
+
+    version  timestamp  operation         operationParameters          userMetadata
+    12       …          STREAMING UPDATE  {queryId, epochId, …}        null
+    13       …          MERGE             {predicate, …}               {"surestart": {"query_id": …, "batch_id": 7, …}}
+
+History is kept for delta.logRetentionDuration (30 days unless set), the transactions themselves for ever: a writer that
+is not in an incomplete history may still be known to the table."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
 from surestart.errors import CannotTell
 from surestart.facts.delta.actions import Action, damaged, integer, log_unreadable, read_actions
 from surestart.facts.delta.checkpoint_parquet import PyarrowMissing, read_checkpoint_actions
-from surestart.facts.delta.commit import Commit, build_commit, texts
+from surestart.facts.delta.commit import Commit, build_commit, read_mark, texts
 from surestart.facts.delta.listing import LogListing, commit_name, read_listing
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import bounded
@@ -59,8 +68,6 @@ class DeltaLog:
     schema_text: str = ""
     partition_columns: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    reader_version: int = 1
-    writer_version: int = 2
     features: tuple[str, ...] = ()
     created: int | None = None
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
@@ -156,8 +163,6 @@ def _read(files: Storage, listing: LogListing, version: int | None) -> DeltaLog:
         schema_text=str(metadata.get("schemaString", "")),
         partition_columns=tuple(_names(metadata.get("partitionColumns"))),
         properties=texts(metadata.get("configuration")),
-        reader_version=reader_version,
-        writer_version=integer(protocol.get("minWriterVersion")) or 2,
         features=tuple(sorted(features)),
         created=integer(metadata.get("createdTime")),
         transactions=state.transactions,
@@ -285,4 +290,39 @@ def _gone(files: Storage, listing: LogListing, version: int) -> CannotTell:
         next=typed("ls", f"{files.location}/_delta_log"),
         do_not="recreate log files by hand.",
         code="DeltaVersionGone",
+    )
+
+
+@dataclass(frozen=True)
+class HistoryEvidence:
+    """Commits oldest first, and the last batch of each writer that they name."""
+
+    commits: tuple[Commit, ...]
+    transactions: Mapping[str, Transaction]
+    complete: bool  # version 0 is among them, so a writer that is absent never wrote
+
+
+def history_evidence(rows: Iterable[Any]) -> HistoryEvidence:
+    """From `DESCRIBE HISTORY` rows: pyspark Rows or mappings, in any order."""
+    commits = tuple(sorted((_commit(row) for row in rows), key=lambda commit: commit.version))
+    transactions: dict[str, Transaction] = {}
+    for commit in commits:
+        app_id = commit.mark.app_id if commit.mark else commit.query_id
+        if app_id and commit.batch_id is not None:
+            transactions[app_id] = Transaction(commit.batch_id, commit.timestamp)
+    return HistoryEvidence(commits, transactions, bool(commits) and commits[0].version == 0)
+
+
+def _commit(row: Any) -> Commit:
+    fields: Mapping[str, Any] = row if isinstance(row, Mapping) else row.asDict()
+    timestamp = fields.get("timestamp")
+    user_metadata = fields.get("userMetadata") or ""
+    return Commit(
+        version=int(fields["version"]),
+        timestamp=int(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else integer(timestamp),
+        operation=str(fields.get("operation") or ""),
+        parameters=texts(fields.get("operationParameters")),
+        metrics=texts(fields.get("operationMetrics")),
+        user_metadata=user_metadata,
+        mark=read_mark(user_metadata),
     )

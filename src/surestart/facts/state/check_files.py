@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.log_file import FormatError, UnknownForm, crc_disagrees
-from surestart.facts.checkpoint.rocksdb_snapshot import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.checkpoint.state_folder import STATE_FILE, StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
-from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
+from surestart.facts.checkpoint.state_versions import StoreSummary, summarise
+from surestart.facts.checkpoint.store_files import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.state.hdfs_rows import read_changelog, read_records
 from surestart.facts.state.open_file import unpacked
 from surestart.facts.storage.storage import FILE, FOLDER, Storage

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm, naming
-from surestart.facts.checkpoint.store_versions import StoreVersions
+from surestart.facts.checkpoint.store_files import StoreVersions
 from surestart.facts.state.open_file import open_state_file, unpacked
 from surestart.facts.storage.storage import Storage
 

@@ -16,7 +16,7 @@ from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE, StoreSchema
 from surestart.facts.checkpoint.state_types import Struct
 from surestart.facts.checkpoint.state_versions import expected_partitions
-from surestart.facts.checkpoint.store_versions import ROCKSDB, StoreVersions
+from surestart.facts.checkpoint.store_files import ROCKSDB, StoreVersions
 from surestart.facts.state.hdfs_rows import RowReading, read_hdfs_rows
 from surestart.facts.state.rocksdb_form import key_decoder, value_decoder, without_checksums
 from surestart.facts.state.rocksdb_rows import open_rocksdb

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, TornFile, UnknownForm, naming
-from surestart.facts.checkpoint.rocksdb_snapshot import SNAPSHOT_LIMIT, RocksDbNotes, lacks, read_notes
+from surestart.facts.checkpoint.store_files import SNAPSHOT_LIMIT, RocksDbNotes, lacks, read_notes
 from surestart.facts.state.hdfs_rows import (
     DELETE,
     DELETE_RANGE,

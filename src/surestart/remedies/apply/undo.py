@@ -5,7 +5,14 @@
 Tables come first: a RESTORE is what can turn out to be impossible, and before the first one nothing has changed yet.
 Rows that the stages wrote since are taken back with the tables. What arrived since is not lost: the restored
 checkpoints read it again.
-"""
+
+Takes back a backfill that was begun and has not written all its rows, so that other remedies may begin.
+
+    undoing ──> an empty commit under its identity in every output (in a database's ledger: a row) ──> withdrawn
+           └──> every output has its own commit already ──> done, released    the rows were missing and are right
+
+Delta lets one commit of an identity through. After the empty one, a process of this backfill that is still alive, or
+wakes up later, adds nothing to that table."""
 
 from __future__ import annotations
 
@@ -13,37 +20,56 @@ import importlib
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from surestart.environment import Environment
+from surestart.environment import Environment, Table
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.facts.delta.commit_notes import note_of
 from surestart.failpoints import fail_point
 from surestart.history.describe_run import named, options_of
-from surestart.journal.journal import OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, Journal, read_journals, read_plan_text
-from surestart.journal.step_kinds import changes_content, kind_of, moves_checkpoint
+from surestart.journal.commit_once import find_commit
+from surestart.journal.journal import (
+    BEGUN,
+    DONE,
+    OF_ANOTHER,
+    RELEASED,
+    UNDOING,
+    UNDONE,
+    WITHDRAWN,
+    Journal,
+    read_journals,
+    read_plan_text,
+)
+from surestart.journal.protocol import changes_content, kind_of, moves_checkpoint
 from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_undo, refuse_unstartable
-from surestart.remedies.apply.withdraw_backfill import is_begun_backfill, withdraw_backfill
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, check_names, check_steps, parse_plan
 from surestart.remedies.basis.step_context import (
     StepContext,
     StopOptions,
+    again,
     carried_on,
     claimed_queries,
     enter,
+    enter_done,
     read_again,
     refuse_new_owners,
 )
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_undo
+from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.clear import check_version
-from surestart.remedies.steps.database import check_kept
+from surestart.remedies.steps.database import check_kept, removal_of
 from surestart.remedies.steps.fork import check_fork
 from surestart.remedies.steps.move import check_moved
 from surestart.remedies.steps.retire import check_retired
 from surestart.remedies.steps.sink import check_removed
+from surestart.sinks.delta.transaction import append_pair
+from surestart.sinks.postgres.remedy import withdraw_filling
+from surestart.spark.session import applied
+from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
@@ -264,3 +290,48 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
             next=surestart("undo", newest.digest[:12], place=named(environment)),
             code="RemedyOvertaken",
         )
+
+
+def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
+    return plan.remedy == "backfill" and journal.state in (BEGUN, UNDOING)
+
+
+def withdraw_backfill(run: StepContext) -> Journal:
+    """No process writes under its identity any more. Raises where all its rows are written: they are not taken back."""
+    run = read_again(run)
+    if run.journal.state == WITHDRAWN:
+        return run.journal
+    if run.journal.state not in (BEGUN, UNDOING):
+        raise carried_on(run, "undo")
+    step = next(step for step in run.plan.steps if step.kind == "backfill")
+    if run.journal.state != UNDOING:
+        # Before all else: an `apply` after the empty commit would take the hole for filled.
+        run = enter(run, UNDOING, "", step.id)
+        fail_point("remedy.undoing")
+    link = run.chain.link(step.stage)
+    # In every output, even if the first one has decided already: a process that wakes up later would write to the
+    # others.
+    used_up = [] if step.id in run.journal.done else [_used_up(run, step, output.table) for output in link.outputs]
+    if step.id not in run.journal.done:
+        used_up += [withdraw_filling(removal_of(run, link, sink)) for sink in link.databases]
+    if not any(used_up):
+        if step.id not in run.journal.done:
+            run = enter_done(run, DONE, step.id)
+        run = enter_done(run, RELEASED, "release")
+        raise Refused(
+            f"the backfill {run.digest[:12]} has written its rows",
+            meaning="They were missing and are right, so they stay. Other remedies may begin.",
+            next=again(run, "apply").noting("runs the stages below, and counts"),
+            code="NoUndo",
+        )
+    return enter(run, WITHDRAWN, "", "").journal
+
+
+def _used_up(run: StepContext, step: Step, table: Table) -> bool:
+    """Whether the identity's one commit in the table is the empty one."""
+    mark = f"withdrawn:{step.id}"
+    if find_commit(run.spark, table, run.digest, mark) is None:
+        with applied(run.spark, pairs(EVERYWHERE)):
+            append_pair(run.spark, table, identity_of(run), 0, note_of(run.digest, mark))
+        fail_point("remedy.backfill.used_up")
+    return find_commit(run.spark, table, run.digest, mark) is not None

@@ -15,7 +15,7 @@ from surestart.facts.delta.pinned import pin
 from surestart.history.describe_run import named
 from surestart.history.run_table import read_runs
 from surestart.journal.commit_once import read_newest_commits
-from surestart.journal.step_kinds import changes_content
+from surestart.journal.protocol import changes_content
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.other_writers import find_strange_commits, tell_strange
 from surestart.remedies.basis.position_sets import not_in

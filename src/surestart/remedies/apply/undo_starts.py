@@ -18,8 +18,8 @@ from surestart.facts.delta.pinned import reading_errors
 from surestart.history.describe_run import named, plan_command
 from surestart.journal.commit_once import find_commit
 from surestart.journal.journal import FINISHED, RELEASED, read_journals
+from surestart.journal.protocol import changes_content, is_of_jobs, moves_checkpoint
 from surestart.journal.stage_start import find_start, read_begin_stand
-from surestart.journal.step_kinds import changes_content, is_of_jobs, moves_checkpoint
 from surestart.journal.taken_back import SKIP, find_strange, read_commits, read_taken_back
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.move_aside import retired_folder

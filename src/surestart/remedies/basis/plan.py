@@ -23,7 +23,7 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.history.describe_run import named, plan_command, settings_of
-from surestart.journal.step_kinds import STEP_KINDS, kind_of
+from surestart.journal.protocol import STEP_KINDS, kind_of
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart, word, words_in
 

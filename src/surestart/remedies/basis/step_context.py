@@ -31,7 +31,7 @@ from surestart.journal.journal import (
     now,
     read_journals,
 )
-from surestart.journal.states import check_move
+from surestart.journal.protocol import check_move
 from surestart.journal.unfinished import unfinished_error
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan

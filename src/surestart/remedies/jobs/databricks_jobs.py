@@ -18,7 +18,7 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.failpoints import fail_point
-from surestart.history.process_facts import JOB_RUN
+from surestart.history.describe_run import JOB_RUN
 from surestart.remedies.jobs.api import MISSING, JobsApi, JobsCallFailed, open_jobs_api
 from surestart.remedies.jobs.end_job_runs import EndingRuns, Say, call_failed, half_or, not_resumed
 from surestart.remedies.jobs.find_jobs import read_jobs

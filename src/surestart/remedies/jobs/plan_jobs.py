@@ -24,7 +24,7 @@ from surestart.remedies.basis.beside import FILL
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
-from surestart.remedies.jobs.paused_before import as_before
+from surestart.remedies.jobs.state import as_before
 from surestart.spark_types import SparkSession
 
 STOP, LOOK = "stop", "look"

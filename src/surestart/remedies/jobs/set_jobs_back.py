@@ -27,8 +27,8 @@ from surestart.remedies.basis.beside import BesideNotExact
 from surestart.remedies.basis.plan import Plan, plan_again
 from surestart.remedies.basis.step_context import StepContext, again, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.jobs.databricks_jobs import ResumedJobs, read_stopped_jobs, resume_jobs
-from surestart.remedies.jobs.paused_before import without_held
 from surestart.remedies.jobs.plan_jobs import STOP
+from surestart.remedies.jobs.state import without_held
 from surestart.typed import is_plan
 
 

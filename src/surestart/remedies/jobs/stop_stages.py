@@ -43,9 +43,9 @@ from surestart.remedies.basis.step_context import (
     refuse_rivals,
 )
 from surestart.remedies.jobs.databricks_jobs import StoppedJobs, read_stopped_jobs, stop_jobs
-from surestart.remedies.jobs.paused_before import taken_over, with_new_jobs
 from surestart.remedies.jobs.plan_jobs import LOOK, STOP, read_jobs_now
 from surestart.remedies.jobs.set_jobs_back import going_back, what_of
+from surestart.remedies.jobs.state import taken_over, with_new_jobs
 
 
 def stop_stages_to_apply(run: StepContext, claims: ExitStack, begun: bool) -> StepContext:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from surestart.errors import Refused
 from surestart.history.run_table import read_runs
+from surestart.journal.protocol import RESTORE, kind_of
 from surestart.journal.stage_start import read_kept
-from surestart.journal.step_kinds import RESTORE, kind_of
 from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Step, plan_again

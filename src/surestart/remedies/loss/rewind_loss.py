@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.run_table import read_runs
-from surestart.journal.step_kinds import RESTORE
+from surestart.journal.protocol import RESTORE
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.plan import plan_again
 from surestart.remedies.basis.position_sets import not_in

@@ -28,10 +28,10 @@ from surestart.journal.stage_start import former_ids
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_too_large
 from surestart.remedies.basis.fork_folder import fork_text
-from surestart.remedies.basis.former_version import deleted_files
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, read_link
 from surestart.remedies.basis.read_back import stopping_findings
+from surestart.remedies.basis.rows_that_stay import deleted_files
 from surestart.remedies.planning.estimate import number
 from surestart.remedies.planning.free_place import refuse_no_fork_place
 from surestart.remedies.planning.rewind_back import standing_commits

@@ -18,11 +18,10 @@ from surestart.remedies.basis.chain import Chain, refuse_declared
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill, read_ranges
-from surestart.remedies.planning.plan_beside import plan_reset_beside
 from surestart.remedies.planning.plan_fork import plan_fork
 from surestart.remedies.planning.plan_move import plan_move
 from surestart.remedies.planning.plan_replay import ReplayFrom, parse_positions, plan_replay, read_time
-from surestart.remedies.planning.plan_reset import plan_reset
+from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire

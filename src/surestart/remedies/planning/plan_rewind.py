@@ -22,8 +22,8 @@ from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
 from surestart.journal.journal import read_journals
+from surestart.journal.protocol import RESTORE
 from surestart.journal.stage_start import former_ids
-from surestart.journal.step_kinds import RESTORE
 from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable

@@ -22,11 +22,10 @@ from surestart.history.describe_run import plan_command
 from surestart.journal.journal import Journal
 from surestart.journal.stage_start import find_start, former_ids
 from surestart.remedies.basis.chain import POSITION, Link, anew_command
-from surestart.remedies.basis.former_version import deleted_files
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.basis.read_back import ask_of_cut
-from surestart.remedies.basis.rows_that_stay import read_at
+from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
 from surestart.remedies.loss.rewind_loss import counts_by_position
 from surestart.remedies.planning.rewind_choice import not_possible
 from surestart.remedies.planning.rewind_table import (

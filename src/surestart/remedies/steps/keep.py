@@ -9,7 +9,7 @@ from surestart.journal.stage_start import KEPT, KEPT_COLUMNS, read_kept
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule, summarize_marks
 from surestart.remedies.basis.step_context import StepContext, again
-from surestart.spark.delta_table import create_or_check_table
+from surestart.spark.delta_table import create_or_check_table, save_to
 from surestart.spark_types import DataFrame
 
 
@@ -43,10 +43,7 @@ def write_marks(run: StepContext, stage: str, marks: DataFrame) -> None:
         .option("txnAppId", f"kept-{run.digest}-{stage}")
         .option("txnVersion", "0")
     )
-    if table.path:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    save_to(table, writer)
 
 
 def undo_step(run: StepContext, step: Step) -> dict[str, Any]:

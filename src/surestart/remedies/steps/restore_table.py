@@ -9,9 +9,8 @@ from surestart.failpoints import fail_point
 from surestart.history.describe_run import plan_command
 from surestart.journal.commit_once import append_step_once, find_undo, replace_once
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Output
-from surestart.remedies.basis.former_version import deleted_files
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.rows_that_stay import read_at
+from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
 from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.sinks.delta.transaction import no_rows, nothing
 from surestart.spark.delta_table import read_columns

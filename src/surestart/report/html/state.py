@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from surestart.facts.checkpoint.state_folder import StateFolder, StateOperator
-from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
+from surestart.facts.checkpoint.state_versions import StoreSummary, summarise
 from surestart.report.html.chart import Bar, bars, figure
 from surestart.report.html.markup import Child, Limits, Markup, foldable, join_markup, table, tag
 from surestart.report.html.report import CheckpointReport

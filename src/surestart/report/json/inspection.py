@@ -10,7 +10,7 @@ from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import Position
 from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.stage_progress import watermark_ms
-from surestart.facts.checkpoint.state_summary import StoreSummary, summarise
+from surestart.facts.checkpoint.state_versions import StoreSummary, summarise
 from surestart.report.text.inspection import COMMAND_LIMIT
 from surestart.verdict.inspection import Inspection
 from surestart.words.finding import Finding

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.checkpoint.stage_progress import watermark_ms
 from surestart.facts.checkpoint.state_folder import StateOperator
-from surestart.facts.checkpoint.state_summary import StoreSummary, ranges_text, summarise
+from surestart.facts.checkpoint.state_versions import StoreSummary, ranges_text, summarise
 from surestart.facts.state.check_files import CheckedStores
 from surestart.facts.state.read_rows import ShownRows
 from surestart.report.state_values import text_of

@@ -26,7 +26,7 @@ from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.facts.delta import read_delta_log
 from surestart.facts.delta.schema_change import identity_columns, may_number_rows
-from surestart.spark.delta_table import read_table
+from surestart.spark.delta_table import read_table, save_to
 from surestart.spark.session import only_inside, takes_setting
 from surestart.spark_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.typed import surestart
@@ -65,10 +65,7 @@ def save_with_pair(writer: DataFrameWriter, table: Table, app_id: str, version: 
     """What the writer writes is in the table, in a commit with this pair and note; if it knew the pair, it is as it
     was."""
     writer = writer.option("txnAppId", app_id).option("txnVersion", str(version)).option("userMetadata", note)
-    if table.path:
-        writer.save(table.path)
-    else:
-        writer.saveAsTable(table.sql)
+    save_to(table, writer)
 
 
 def nothing(spark: SparkSession, table: Table) -> DataFrame:
