@@ -345,7 +345,7 @@ def test_every_finding_of_sinks_sources_and_changes_has_its_section_and_a_test_t
     assert {code for code in codes if f'"{code}"' not in tests} == set()
 
 
-MODULES = ("acceptance_findings", "writer_findings", "lost_output", "sink_audit", "kafka_expiry", "change_safety")
+MODULES = ("acceptance_findings", "writer_findings", "lost_output", "sink_audit", "ask_kafka", "change_safety")
 MODULES += ("source_findings", "delta_source_findings")
 
 

@@ -387,7 +387,6 @@ def test_state_too_wide_to_list_over_a_network_is_not_called_complete(tmp_path: 
 def codes_in_the_source() -> set[str]:
     mine = (
         "shapes.py",
-        "shape_folder.py",
         "shape_damage.py",
         "shape_gaps.py",
         "shape_sources.py",

@@ -74,7 +74,7 @@ def test_a_setting_that_may_not_be_read_is_none_and_another_failure_is_raised() 
 
 
 # On classic Spark only, or with an answer of their own to a refusal.
-ASK_THEMSELVES = {"spark/session.py", "guarding/once.py", "guarding/once_on_session.py", "facts/kafka/security.py"}
+ASK_THEMSELVES = {"spark/session.py", "guarding/once.py", "facts/kafka/security.py"}
 
 
 def test_no_other_module_asks_a_session_for_a_setting() -> None:

@@ -1,6 +1,5 @@
-"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark.
-
-`surestart doctor` over the streams of surestart.toml: all of them in one table, the worst first."""
+"""`surestart doctor [STAGE]`: whether the stages of an environment may start, from evidence, without Spark. Of
+the streams of surestart.toml: all of them in one table, the worst first."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`surestart inspect PATH`: read a checkpoint without Spark and say what the next start does. Writes nothing.
 
-`surestart inspect --all ROOT` asks the same about every checkpoint below a root: cli/inspect_all.
-
-`surestart inspect --all ROOT`: every checkpoint below a root in one table, the worst first. Writes nothing."""
+`surestart inspect --all ROOT`: every checkpoint below a root in one table, the worst first.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where a remedy stands, and where it may go from there: the protocol of apply and undo, in one table.
 
 Whoever writes into the journal, and whoever reads it, asks this table; docs/remedies.md shows it. Between two states
-the journal has an entry for each step that was done or undone (`surestart.journal.step_kinds`).
+the journal has an entry for each step that was done or undone (`STEP_KINDS`).
 
 Every kind of step that a plan may have, in one table: asked by whoever makes a plan, applies it, undoes it or checks
 it. `surestart.remedies.steps` has a module of the same name for each kind that is no step of jobs.

@@ -6,9 +6,8 @@
 Each string of the file that spells the old place is tried: the one is meant with which the file says the same as before
 but for this value. So it does not matter how the file is written.
 
-Writes the file of streams whole, or not at all, and never over what somebody else has written meanwhile.
-
-A text as TOML spells it."""
+The file is written whole, or not at all, and never over what somebody else has written meanwhile.
+"""
 
 from __future__ import annotations
 

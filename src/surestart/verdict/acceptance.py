@@ -11,7 +11,7 @@
     another id      without a mark of ours: another writer or a former self      acceptance_identity
     no identity     judged by when its commits fell                              acceptance_unsigned
     a Kafka topic   judged by when its records came                              acceptance_topic
-    no record       what its kind and its owner say                              acceptance_unrecorded
+    no record       what its kind and its owner say                              acceptance_unsigned
 
 Delta compares with >= (DeltaSink.addBatch, DeltaCommand.hasBeenExecuted); the ledger by primary key.
 """

@@ -1,4 +1,5 @@
-"""The stateful operators that the code declares against those that the checkpoint has, by Spark's rules.
+"""One difference between what the code would run now and what the checkpoint was written by; and the
+stateful operators that the code declares against those that the checkpoint has, by Spark's rules.
 
     dedupe                                           the name alone, or one of your own
     dedupe: key(k string, g int)                     the key's columns as well, as `surestart inspect` prints them
@@ -8,8 +9,7 @@ Types are compared in their order and names are not: so does Spark (StateSchemaC
 types fails before it reads a row (STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE, …_VALUE_…), or, where the check is switched
 off, reads the stored bytes as something else. So it does, without a word, where columns of one type have changed their
 places: the same names in another order.
-
-One difference between what the code would run now and what the checkpoint was written by."""
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Files of offsets/ and commits/ that are there and are not what Spark wrote: torn, appended to, changed, too new.
-
-Whether this is a checkpoint at all, whether it could be read, and whose it is: the folder and its metadata."""
+"""Whether this is a checkpoint at all, whether it could be read, and whose it is: the folder and its metadata. And
+files of offsets/ and commits/ that are there and are not what Spark wrote: torn, appended to, changed, too new."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The shape of a checkpoint as findings: what is damaged, what somebody did to it, what a start makes of it.
 
-    shape_folder    is it one, could it be read, whose it is: the folder and its metadata
-    shape_damage    offsets and commits that are not what Spark wrote
+    shape_damage    is it one, could it be read, whose it is; offsets and commits that are not what Spark wrote
     shape_gaps      offsets and commits that are missing: deleted logs, holes, one log ahead of the other
     shape_positions positions in offsets: kinds and numbers that do not fit, moved back
     shape_sources   sources and state: lists cut off, notes damaged, versions gone

@@ -1,11 +1,9 @@
-"""A finding: a stable code, how bad it is, the evidence, and the three sentences a person needs next.
-
-Labelled paragraphs that fit 80 columns, as findings and explanations are printed.
+"""A finding: a stable code, how bad it is, the evidence, and the three sentences a person needs next. As it is
+printed, in labelled paragraphs that fit 80 columns:
 
 What happened   The query would begin at batch 0, and the checkpoint
                 holds commits of an earlier one.
-
-The two mistakes with a checkpoint that are made most often and cost most, in words that every screen shares."""
+"""
 
 from __future__ import annotations
 
@@ -109,5 +107,6 @@ def labelled(label: str, text: str, indent: int = 2, gap: int = 16, keep_lines: 
     return [head + body[0], *(" " * len(head) + line for line in body[1:])]
 
 
+# The two mistakes with a checkpoint that are made most often and cost most, in words that every screen shares.
 KEEP = "delete the checkpoint: without its query id the sink cannot tell old rows from new ones."
 NO_EDIT = "write into the checkpoint by hand or delete single files: the batch ids stay known to the sink."

@@ -1,12 +1,11 @@
 """A checkpoint as one frozen value: all that its files say, and all that could not be read.
 
 <checkpoint>/metadata          {"id":"<uuid>"}: the query's identity
-<checkpoint>/offsets/N         batch N is planned          offset_log
-<checkpoint>/commits/N         batch N is committed        commit_log
+<checkpoint>/offsets/N         batch N is planned          batch_logs
+<checkpoint>/commits/N         batch N is committed        batch_logs
 <checkpoint>/sources/K/        the sources' own notes      source_folder
 <checkpoint>/state/<operator>  state of aggregations, …    state_folder
-
-Whether a folder is a checkpoint at all, or one with other things in it."""
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ state/0/_metadata/metadata            operator name, stores, number of partition
 state/0/_metadata/v2/<batch>          the same for transformWithState and newer joins
 state/0/0/_metadata/schema            key and value schema
 state/0/0/[store/]  5.delta 5.snapshot                     HDFS-backed provider
-                    5.zip 5.changelog SSTs/                RocksDB; rocksdb_snapshot
+                    5.zip 5.changelog SSTs/                RocksDB; store_files
                     5_<uuid>.zip 5_<uuid>.changelog        RocksDB, checkpoint format v2: the uuid is in commits/4
 """
 

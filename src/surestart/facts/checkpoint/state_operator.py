@@ -2,7 +2,7 @@
 
 state/0/_metadata/metadata            v1 {"operatorInfo":{"operatorName":"dedupe",…},"stateStoreInfo":[{…}]}
 state/0/_metadata/v2/N                the same since Spark 4.0, one for each batch that changed it
-state/0/0[/<store>]/_metadata/schema  key and value of a store                            state_schema
+state/0/0[/<store>]/_metadata/schema  key and value of a store
 state/0/_stateSchema/<store>/…        the same of transformWithState, where v2/N says
 
 The schema of a store, as Spark stores it beside the rows.

@@ -1,6 +1,6 @@
 """Keys and values of one RocksDB store at one version, by the library `rocksdict` (the extra `state`).
 
-    12.zip                          RocksDB's own notes, and which files hold the rows     rocksdb_snapshot
+    12.zip                          RocksDB's own notes, and which files hold the rows     store_files
     13.changelog 14.changelog       what was changed since                                 version 14
     12_<id>.zip 13_<id>.changelog   format 2: the commit names the id of the version, its changelog those before it
 

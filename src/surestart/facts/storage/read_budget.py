@@ -8,8 +8,7 @@ files reports it like any other evidence that is out of reach: never as a file t
     bytes    read from files, in blocks: 0.6 s for all of them from a warm disk
     names    seen in listings; one whose size and time were asked for counts twice
     values   made of what was read, at about a microsecond and 150 bytes each
-
-The lines of a file of any size, with one block and one line in memory."""
+"""
 
 from __future__ import annotations
 

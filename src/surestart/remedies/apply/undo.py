@@ -259,7 +259,7 @@ def has_taken_over(plan: Plan, journal: Journal) -> bool:
 
 
 def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
-    """Backwards, but for the ranks of `step_kinds`."""
+    """Backwards, but for the ranks of `STEP_KINDS`."""
     if journal is not None and not has_taken_over(plan, journal):
         return [step for step in plan.steps if step.kind == FILL][:1]
     ranks = {step.id: kind_of(step.kind).undo_rank for step in plan.steps}

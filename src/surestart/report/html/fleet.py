@@ -146,7 +146,7 @@ def render_stages_html(
     progress: Sequence[BatchFacts] = (),
     runs: Sequence[Sequence[Mapping[str, object]]] = (),
 ) -> str:
-    """ends: for each stage what `ask_ends.read_ends` has found; progress: of any of the queries; runs: for each stage
+    """ends: for each stage what `read_ends` has found; progress: of any of the queries; runs: for each stage
     its runs and remedies, oldest first."""
     unasked: Ends = ({}, {})
     reports = [
