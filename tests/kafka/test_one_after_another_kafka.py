@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sensor_pipeline.kafka_simulate import write_topic
-from tests.remedies.sequences import Lab, acts_of, chosen_seeds
+from tests.remedies.sequences import Lab, chosen_seeds
 
 pytestmark = pytest.mark.chaos
 
@@ -25,4 +25,4 @@ def test_any_sequence_ends_exact(spark, environment, broker, topic, tmp_path, se
     lab = Lab(spark, environment, tmp_path, lambda readings: write_topic(broker.bootstrap, topic, truth, readings))
     lab.settings = settings
     lab.begin()
-    lab.do(acts_of(seed), f"SEQUENCES={seed} pytest -m chaos {Path(__file__).name}")
+    lab.do_seed(seed)

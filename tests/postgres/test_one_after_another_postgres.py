@@ -12,7 +12,7 @@ from tests.foundation.rows import land
 from tests.postgres.conftest import VARIABLE
 from tests.postgres.database import Database
 from tests.postgres.test_gold import in_delta, in_postgres
-from tests.remedies.sequences import Lab, acts_of, chosen_seeds
+from tests.remedies.sequences import Lab, chosen_seeds
 
 pytestmark = pytest.mark.chaos
 
@@ -28,4 +28,4 @@ def test_any_sequence_ends_exact(
     lab.settings = {"postgres_url": f"env:{VARIABLE}", "max_files_per_trigger": "2"}
     lab.also_exact = same
     lab.begin()
-    lab.do(acts_of(seed), f"SEQUENCES={seed} pytest -m chaos {Path(__file__).name}")
+    lab.do_seed(seed)

@@ -105,6 +105,10 @@ class Lab:
         finally:
             print("\n".join(self.said))
 
+    def do_seed(self, seed: int) -> None:
+        test = os.environ["PYTEST_CURRENT_TEST"].partition("[")[0]
+        self.do(acts_of(seed), f"SEQUENCES={seed} pytest -m chaos {test}")
+
     def end(self) -> None:
         for journal in read_journals(self.environment, self.spark):
             if journal.is_unfinished:

@@ -13,7 +13,7 @@ import pytest
 
 from surestart.environment import Environment
 from tests.foundation.rows import land
-from tests.remedies.sequences import STAGES, Act, Lab, acts_of, chosen_seeds
+from tests.remedies.sequences import STAGES, Act, Lab, chosen_seeds
 
 # What was seen: deserialize stopped at every later start, with DELTA_SOURCE_IGNORE_DELETE, then with
 # DELTA_SOURCE_TABLE_IGNORE_CHANGES.
@@ -79,4 +79,4 @@ def test_a_short_sequence_ends_exact(lab: Lab) -> None:
 def test_any_sequence_ends_exact(lab: Lab, seed: int) -> None:
     # Of half of them a batch ends among the files of a version.
     lab.settings = {**lab.settings, **({"max_table_files_per_trigger": "1"} if seed % 2 else {})}
-    lab.do(acts_of(seed), f"SEQUENCES={seed} pytest -m chaos {Path(__file__).name}")
+    lab.do_seed(seed)
