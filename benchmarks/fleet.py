@@ -18,7 +18,7 @@ from typing import BinaryIO, ClassVar
 
 from benchmarks.inspection import _normal
 from benchmarks.process import run_measured
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.storage import FolderEntry
 from surestart.verdict.inspect_all import FleetQuestion, inspect_all
 

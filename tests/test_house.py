@@ -117,7 +117,7 @@ REMOVES = {
     "surestart.remedies.basis.cut_checkpoint": "the copy that it has written beside, once in its place",
     "surestart.remedies.basis.fork_folder": "a fork, once it holds nothing but its own",
     "surestart.remedies.basis.move_aside": "the origin of a copy that was verified byte for byte",
-    "surestart.remedies.basis.signpost": "its own draft of a file",
+    "surestart.remedies.basis.durable": "its own draft of a file",
     "surestart.remedies.steps.clone": "a clone in a fork that died before its first commit",
     "surestart.spark.jar_lock": "a download",
 }

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.environment import Environment
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 
 # By these a row is known, from the first table to the last: a topic or file, its partition, the place in it.
 POSITION = ("source", "partition", "offset")

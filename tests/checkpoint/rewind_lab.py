@@ -23,7 +23,7 @@ import surestart
 from surestart.environment import Table
 from surestart.facts.checkpoint.cut import read_cut
 from surestart.facts.delta import read_history, read_table_rows
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.remedies.basis.cut_checkpoint import forget_cut, place_cut, scratch_folder, write_cut
 from surestart.remedies.basis.move_aside import move_verified
 from surestart.sinks.delta.transaction import append_pair

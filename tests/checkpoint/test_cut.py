@@ -14,7 +14,7 @@ import pytest
 from surestart.facts.checkpoint.cut import CannotCut, Cut, CutStorage, read_cut
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.remedies.basis.cut_checkpoint import forget_cut, is_placed, place_cut, scratch_folder, write_cut
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.planning.plan_rewind import describe_loss

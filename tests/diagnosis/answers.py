@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from surestart.errors import CannotTell, Refused
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.words.finding import Verdict
 
 RANK = {Verdict.SAFE: 0, Verdict.ATTENTION: 1, Verdict.CANNOT_TELL: 2, Verdict.UNSAFE: 3}

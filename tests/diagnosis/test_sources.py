@@ -28,7 +28,7 @@ from surestart.facts.evidence.source_evidence import (
 from surestart.facts.storage.open_storage import open_storage
 from surestart.verdict.ask_kafka import find_kafka_expiry
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.resampling import Sample, confirm_by_resampling
+from surestart.verdict.kafka_findings import Sample, confirm_by_resampling
 from surestart.verdict.source_findings import find_file_source
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands

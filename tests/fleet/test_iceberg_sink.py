@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.storage import FolderEntry
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict

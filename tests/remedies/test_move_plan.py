@@ -11,9 +11,9 @@ import pytest
 from surestart.errors import CannotTell, Refused, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import read_manifest
 from surestart.remedies.basis.chain import Chain, read_chain
+from surestart.remedies.basis.durable import Signpost, put_up
 from surestart.remedies.basis.plan import Plan, check_names, check_touched, parse_plan
 from surestart.remedies.basis.preconditions import check_preconditions
-from surestart.remedies.basis.signpost import Signpost, put_up
 from surestart.remedies.planning.plan_move import plan_move
 from surestart.remedies.planning.wanted import Request
 from surestart.report.html.plan import render_plan_html

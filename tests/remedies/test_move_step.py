@@ -14,8 +14,8 @@ from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.journal.journal import BEGUN, DONE, UNDOING, Journal, JournalEntry
 from surestart.remedies.basis import change_place
 from surestart.remedies.basis.chain import read_chain
+from surestart.remedies.basis.durable import Signpost, put_up, read_signpost
 from surestart.remedies.basis.plan import Plan, Step, environment_facts
-from surestart.remedies.basis.signpost import Signpost, put_up, read_signpost
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.steps import move
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams

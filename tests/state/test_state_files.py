@@ -31,7 +31,7 @@ from surestart.facts.state.lz4_blocks import read_blocks, unpack_block, xxh32_pl
 from surestart.facts.state.lzf_blocks import unpack_lzf
 from surestart.facts.state.open_file import unpacked
 from surestart.facts.state.snappy_blocks import unpack_snappy
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from tests.state.spark_row import lz4_blocks, records
 
 PAIRS = [(f"key {number}".encode() * 3, f"value {number}".encode() * number) for number in range(200)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.evidence.iceberg_sink import read_iceberg_sink
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.streams.adopt.read_found import read_iceberg
 from tests.checkpoint.checkpoint_maker import QUERY_ID
 from tests.fleet.make_iceberg import ARCHIVE, KINDS

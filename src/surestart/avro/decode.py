@@ -23,9 +23,9 @@ from typing import Any
 
 from surestart.avro.schemas import FixedSchema, SchemaResolver, WriterSchema, resolve
 from surestart.errors import UsageError
+from surestart.library_types import Column, DataFrame, SparkSession
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import DEFAULT, LINES, get_line
-from surestart.spark_types import Column, DataFrame, SparkSession
 from surestart.typed import typed
 from surestart.words.extras import install
 from surestart.words.spark_errors import is_condition

@@ -32,8 +32,8 @@ from surestart.avro.schemas import WriterSchema, checked_schema, unknown
 from surestart.environment import Environment
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace
+from surestart.library_types import DataFrame, SparkSession
 from surestart.sinks.delta.split import DeltaSplit, SplitBatch
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import BatchContext
 from surestart.typed import surestart, typed
 

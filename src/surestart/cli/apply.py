@@ -13,8 +13,8 @@ from surestart.cli.arguments import add_environment_arguments, add_job_wait, rea
 from surestart.cli.doctor import given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE, UsageError
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.plan import FORK
-from surestart.spark_types import SparkSession
 from surestart.typed import NextCommand, NextStep, Place, surestart
 
 if TYPE_CHECKING:

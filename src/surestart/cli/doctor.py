@@ -16,7 +16,7 @@ from surestart.cli.arguments import add_environment_arguments, choose_stages, re
 from surestart.cli.inspect import Progress, show_fleet
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.typed import Place, Words, surestart
 from surestart.verdict.fleet_row import Fleet, FleetRow, row_not_looked_at, row_of
 from surestart.words.finding import EXIT_CODES

@@ -13,9 +13,9 @@ from surestart.cli.arguments import add_environment_arguments, choose_stages, re
 from surestart.cli.doctor import given_options, given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.plan import REMEDIES
 from surestart.remedies.planning.wanted import Wanted
-from surestart.spark_types import SparkSession
 from surestart.typed import PLAN_FILE, NextCommand, Place, surestart, typed
 from surestart.words.finding import EXIT_CODES, Verdict
 

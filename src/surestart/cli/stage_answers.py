@@ -8,8 +8,8 @@ from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
+from surestart.library_types import SparkSession
 from surestart.runs.judge_start import judge_stage
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import Words
 from surestart.verdict.diagnose import Diagnosis

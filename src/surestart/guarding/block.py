@@ -22,9 +22,9 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.guarding.declared import Declared, find_declared
 from surestart.guarding.start import open_declared, start_declared, starting, writes_to
 from surestart.guarding.watched import watch
+from surestart.library_types import SparkSession
 from surestart.runs.guarded_run import GuardedRun
 from surestart.spark.stream_writer import read_writer, session_of_writer, writer_class
-from surestart.spark_types import SparkSession
 from surestart.streams.stream import Stream
 
 

@@ -25,9 +25,9 @@ from surestart.environment import Table
 from surestart.errors import UsageError
 from surestart.facts.delta.commit_notes import read_steps
 from surestart.guarding.once_writers import carry, identity_of_batch, may_be_one
+from surestart.library_types import DataFrame, Row, SparkSession
 from surestart.sinks.delta.transaction import TXN_APP_ID, TXN_VERSION, USER_METADATA, append_pair, commit_note
 from surestart.spark.session import applied, is_connect
-from surestart.spark_types import DataFrame, Row, SparkSession
 from surestart.typed import in_the_code
 
 _log = logging.getLogger("surestart.guarding")

@@ -19,7 +19,7 @@ from surestart.facts.postgres.connection import name
 from surestart.facts.postgres.ledger import TABLE, LedgerKey, create_ledger, last_batch
 from surestart.facts.postgres.target import find_target
 from surestart.guarding.once_writers import identity_of_batch
-from surestart.spark_types import DataFrame
+from surestart.library_types import DataFrame
 from surestart.typed import in_the_code, surestart
 
 LEDGER = (

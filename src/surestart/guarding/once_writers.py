@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from surestart.errors import Refused, UsageError
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.library_types import SparkSession
 from surestart.sinks.delta.transaction import read_query_id
 from surestart.spark.session import is_connect, running_query_id
 from surestart.spark.stream_writer import read_batch_writer
-from surestart.spark_types import SparkSession
 from surestart.typed import in_the_code, surestart
 
 

@@ -27,12 +27,12 @@ from surestart.facts.evidence.sink_names import UNRECORDED, read_sink_name
 from surestart.guarding.declared import Declared, find_declared
 from surestart.guarding.watched import watch, watched_at
 from surestart.history.checkpoint_place import checkpoint_place
+from surestart.library_types import DataStreamWriter, SparkSession, StreamingQuery
 from surestart.runs.find_owner import OWNER_RUNNING
 from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.start_gate import open_gate
 from surestart.spark.session import qualified, read_setting, restarts_running, side_session
 from surestart.spark.stream_writer import BY_FUNCTION, WriterFacts, read_writer, session_of_writer
-from surestart.spark_types import DataStreamWriter, SparkSession, StreamingQuery
 from surestart.streams.as_pipeline import stage_of_stream
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code, in_the_notebook, surestart

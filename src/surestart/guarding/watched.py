@@ -21,10 +21,10 @@ from surestart.facts.delta.commit_notes import rows_of_tables
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import FAILED, FINISHED, STOPPED
+from surestart.library_types import SparkSession, StreamingQuery
 from surestart.runs.guarded_run import GuardedRun
 from surestart.runs.running_query import as_report, has_run
 from surestart.spark.session import is_connect
-from surestart.spark_types import SparkSession, StreamingQuery
 from surestart.streams.stream import Stream
 from surestart.words.spark_errors import condition_of
 

@@ -27,11 +27,11 @@ from surestart.errors import CannotTell
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.log_runs import deciding_runs
 from surestart.history.run_record import RunRecord, read_record
+from surestart.library_types import SparkSession
 from surestart.spark.delta_table import create_in_catalog, read_columns, read_table, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql
 
 TABLE = "surestart_claims"

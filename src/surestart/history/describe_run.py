@@ -18,8 +18,8 @@ from pathlib import Path
 from surestart.environment import DEFAULT_ROOTS, Environment, environment_from_settings
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import RunRecord
+from surestart.library_types import SparkSession
 from surestart.spark.session import spark_version
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart
 

@@ -29,11 +29,11 @@ from surestart.history.claim_row import read_claim_rows, remember_runs
 from surestart.history.describe_run import options_of
 from surestart.history.log_runs import read_log_runs, read_recent_runs
 from surestart.history.run_record import COLUMNS, NOTE, REMEDY, TABLE, RunRecord, merge_events, read_note, read_record
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.delta_table import create_in_catalog, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import spark_sql, surestart, typed
 from surestart.words.spark_errors import NO_TABLE, condition_of
 

@@ -18,11 +18,11 @@ from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.commit_notes import find_undos, note_of, read_remedy_note
+from surestart.library_types import DataFrame, SparkSession
 from surestart.sinks.delta.transaction import nothing, save_with_pair
 from surestart.spark.delta_table import read_table
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import spark_sql
 
 ALL_ROWS = "true"

@@ -32,7 +32,7 @@ from surestart.journal.protocol import STATES as STATES
 from surestart.journal.protocol import UNDOING as UNDOING
 from surestart.journal.protocol import UNDONE as UNDONE
 from surestart.journal.protocol import WITHDRAWN as WITHDRAWN
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import NO_TABLE, condition_of
 

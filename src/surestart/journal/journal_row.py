@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 
 from surestart.environment import Table
 from surestart.errors import CannotTell
+from surestart.library_types import SparkSession
 from surestart.spark.delta_table import create_in_catalog, save_to
 from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
 _KINDS = {

@@ -38,9 +38,9 @@ from surestart.journal.taken_back import (
     read_stand,
     read_taken_back,
 )
+from surestart.library_types import DataFrame, SparkSession
 from surestart.sources.delta import DeltaSource
 from surestart.sources.kafka import KafkaSource
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Source, Stage
 
 KEPT = "surestart_kept"

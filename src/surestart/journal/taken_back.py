@@ -30,7 +30,7 @@ from surestart.history.describe_run import plan_command
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
 from surestart.journal.journal_row import PassOverNote
 from surestart.journal.protocol import RESTORE, changes_content
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.typed import surestart
 
 SKIP, EXCLUDE = "skipChangeCommits", "excludeRegex"

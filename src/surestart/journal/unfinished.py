@@ -10,7 +10,7 @@ from __future__ import annotations
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.journal.journal import FILLING, UNDOING, WITHDRAWN, Journal, find_open, read_journals
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.typed import Place, Words, surestart
 from surestart.words.finding import Finding, Severity
 

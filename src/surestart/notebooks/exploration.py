@@ -17,7 +17,7 @@ from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.typed import in_the_notebook, surestart
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.words.amounts import time_text

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from surestart.environment import ENVIRONMENTS, Environment, environment_from_settings
 from surestart.errors import SurestartError, UsageError
 from surestart.history.describe_run import options_of
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.session import obtain_session as existing_or_local_session
 from surestart.spark.session import runs_on_databricks
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Pipeline, Stage
 from surestart.typed import in_the_notebook, surestart, typed
 

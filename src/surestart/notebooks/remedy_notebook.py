@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NoReturn
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.history.describe_run import named
+from surestart.library_types import SparkSession
 from surestart.remedies.apply.stored_plans import find_plan, store_plan
 from surestart.remedies.basis.plan import Plan
-from surestart.spark_types import SparkSession
 from surestart.typed import NOTHING, NextStep, in_the_notebook, surestart
 
 if TYPE_CHECKING:

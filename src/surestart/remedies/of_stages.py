@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 from surestart.environment import Environment
 from surestart.journal.journal import Journal
+from surestart.library_types import SparkSession
 from surestart.remedies.apply.apply import Applied, apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.planning.plan_remedy import plan_remedy
 from surestart.remedies.planning.wanted import Wanted
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 
 Say = Callable[[str], object]

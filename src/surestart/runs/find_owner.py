@@ -20,8 +20,8 @@ from surestart.history.claim_file import OWNER_UNKNOWN as OWNER_UNKNOWN
 from surestart.history.claim_file import ClaimContent, HeldClaim, read_claim, seize_claim, take_claim
 from surestart.history.claim_row import claim_by_row
 from surestart.history.run_record import REMEDY, RunRecord
+from surestart.library_types import SparkSession
 from surestart.runs.owner import Life, OwnerState, describe_owner, judge_owner, read_job_state
-from surestart.spark_types import SparkSession
 from surestart.typed import typed
 from surestart.words.next_commands import Commands
 

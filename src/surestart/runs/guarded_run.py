@@ -15,8 +15,8 @@ from surestart.history.claim_file import HeldClaim
 from surestart.history.describe_run import named, now_ms
 from surestart.history.run_record import DIED, ENDED, FAILED, FINISHED, STOPPED, RunRecord
 from surestart.history.run_table import append_runs
+from surestart.library_types import SparkSession
 from surestart.runs.history_findings import read_sink_ids
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import surestart
 from surestart.verdict.diagnose import Diagnosis

@@ -21,7 +21,7 @@ from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import read_delta_log
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.history.run_record import REMEDY, RunRecord
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 from surestart.stage import Stage
 from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Severity

@@ -18,9 +18,9 @@ from surestart.facts.storage.storage import Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.history.run_table import read_deciding_runs
+from surestart.library_types import SparkSession
 from surestart.runs.history_findings import find_history, read_topic_id
 from surestart.spark.session import spark_version
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.verdict.ask_stages import ask_stage
 from surestart.verdict.diagnose import Diagnosis

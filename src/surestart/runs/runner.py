@@ -22,6 +22,7 @@ from surestart.environment import Environment, check_distinct_checkpoints
 from surestart.errors import SurestartError
 from surestart.history.describe_run import named
 from surestart.journal.stage_start import after_remedy
+from surestart.library_types import SparkSession
 from surestart.runs.guarded_run import GuardedRun, StoppedWith, write_warning
 from surestart.runs.running_query import (
     AVAILABLE_NOW,
@@ -38,7 +39,6 @@ from surestart.sources.kafka import SecretsUnsaid
 from surestart.sources.kafka_mirror import mirrored
 from surestart.spark.session import applied, stream_session
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import surestart
 

@@ -20,11 +20,11 @@ from surestart.errors import SurestartError, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta.commit_notes import rows_of_tables
 from surestart.history.describe_run import options_of
+from surestart.library_types import SparkSession, StreamingQuery
 from surestart.runs.stage_failures import active_already, dropped, failed, not_started
 from surestart.sinks.delta.receipts import ReceiptReader
 from surestart.sinks.delta.same_identity import RunReplaced, what_replaced
 from surestart.spark.session import is_connect
-from surestart.spark_types import SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Source, Stage
 from surestart.typed import surestart
 from surestart.words.next_commands import Commands

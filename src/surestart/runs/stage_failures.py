@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from surestart.errors import Refused, SurestartError, read_printed
 from surestart.history.describe_run import named
-from surestart.spark_types import PySparkException
+from surestart.library_types import PySparkException
 from surestart.stage import BatchContext
 from surestart.typed import surestart
 from surestart.verdict.explain import explain

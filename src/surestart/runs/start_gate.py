@@ -21,13 +21,13 @@ from surestart.history.describe_run import describe_run, options_of
 from surestart.history.log_runs import fold_log_runs
 from surestart.history.run_record import TABLE, RunRecord
 from surestart.journal.unfinished import refuse_unfinished
+from surestart.library_types import SparkSession
 from surestart.runs.find_owner import claim_by_file, claim_or_refuse, refuse_live_owner, seize_or_refuse
 from surestart.runs.guarded_run import GuardedRun, died_run, write_warning
 from surestart.runs.history_findings import read_source_ids
 from surestart.runs.judge_start import judge_stage, read_history_or_tell, refuse_foreign_tables, refuse_or_accept
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import refuse_too_old
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.words.next_commands import Commands, commands_for
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from surestart.environment import Environment, Table
 from surestart.errors import SurestartError
 from surestart.facts.evidence.sink_evidence import SinkEvidence, sink_unreadable
-from surestart.spark_types import DataFrame, SparkSession
+from surestart.library_types import DataFrame, SparkSession
 from surestart.stage import BatchContext, Sink
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 
 from surestart.errors import SurestartError
 from surestart.history.describe_run import named
-from surestart.spark_types import DataFrame
+from surestart.library_types import DataFrame
 from surestart.stage import BatchContext
 from surestart.typed import NextStep, surestart
 

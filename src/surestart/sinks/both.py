@@ -17,9 +17,9 @@ from typing import Protocol, runtime_checkable
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sinks.batch_error import refuse_empty_looks
 from surestart.spark.session import keeps_batch_rows
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Sink
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.delta_table import read_table
-from surestart.spark_types import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import UsageError
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.session import runs_on_databricks
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import in_the_code
 
 

@@ -30,8 +30,8 @@ from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import CannotTell, SurestartError, UsageError
 from surestart.facts.kafka.security import SecretPlace, Secrets, credential_options, hide_plans, kafka_options
+from surestart.library_types import DataFrame, DataFrameReader, DataStreamReader, SparkSession
 from surestart.spark.session import runs_on_databricks
-from surestart.spark_types import DataFrame, DataFrameReader, DataStreamReader, SparkSession
 from surestart.stage import Source
 from surestart.typed import surestart
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from surestart.environment import Table
 from surestart.errors import Refused
+from surestart.library_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.spark.settings import TABLE, pairs
-from surestart.spark_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from surestart.spark_types import Column, DataFrame
+from surestart.library_types import Column, DataFrame
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,12 +19,12 @@ from weakref import WeakKeyDictionary
 
 from surestart.cache import cache_folder
 from surestart.errors import UsageError
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark import class_archive
 from surestart.spark.jars import resolve_jars
 from surestart.spark.java import Java, find_java, launcher_home
 from surestart.spark.settings import EVERYWHERE, JVM, JVM_ON_LINUX, LOCAL_MEMORY, local_settings, pairs
 from surestart.spark.spark_lines import installed_line, refuse_too_old
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of, is_condition
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from surestart.library_types import DataStreamWriter, SparkSession
 from surestart.spark.session import is_connect, read_setting
-from surestart.spark_types import DataStreamWriter, SparkSession
 
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 BY_FUNCTION = ("foreachBatch", "foreach")

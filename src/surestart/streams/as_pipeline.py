@@ -14,8 +14,8 @@ from surestart.environment import Environment, Table
 from surestart.errors import UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.open_storage import open_storage
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sources.kafka import KafkaSource, is_one_topic
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext, Pipeline, Source, Stage
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream

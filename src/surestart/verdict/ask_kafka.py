@@ -21,7 +21,7 @@ from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import TOPIC, SinkEvidence, TopicRecords, sink_missing, sink_unreadable
 from surestart.verdict.acceptance_case import NextBatch
-from surestart.verdict.resampling import confirm_by_resampling
+from surestart.verdict.kafka_findings import confirm_by_resampling
 from surestart.verdict.source_findings import find_clock_behind
 from surestart.words.amounts import span_text, time_text
 from surestart.words.finding import Finding, Severity

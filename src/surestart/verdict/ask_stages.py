@@ -13,10 +13,10 @@ from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.storage.storage import Storage
+from surestart.library_types import SparkSession
 from surestart.sinks.abilities import read_own_evidence
 from surestart.sources.abilities import NotAsked, ask_own_source
 from surestart.spark.spark_lines import DEFAULT, installed_version
-from surestart.spark_types import SparkSession
 from surestart.stage import Stage
 from surestart.typed import Words, typed
 from surestart.verdict.diagnose import AskDelta, Diagnosis, diagnose, read_stage

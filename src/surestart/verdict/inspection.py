@@ -12,8 +12,8 @@ from surestart.errors import UsageError
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_checkpoint
 from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
 from surestart.facts.storage.storage import Storage
+from surestart.library_types import SparkSession
 from surestart.spark.spark_lines import LINES, SparkLine, find_line
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of

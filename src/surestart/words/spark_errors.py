@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surestart.spark_types import PySparkException
+from surestart.library_types import PySparkException
 
 # There is no such table, or nothing that it could lie in.
 NO_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"})

@@ -1,6 +1,6 @@
 """What a file says that stands where a checkpoint was, or will be: where the stream is by now.
 
-Written by a move (surestart.remedies.basis.signpost), and read by whoever looks at the place.
+Written by a move (surestart.remedies.basis.durable), and read by whoever looks at the place.
 """
 
 from __future__ import annotations

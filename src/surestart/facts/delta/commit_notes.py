@@ -20,7 +20,7 @@ from surestart.environment import Table
 from surestart.facts.delta import history_evidence
 from surestart.facts.delta.actions import integer
 from surestart.facts.delta.commit import Commit, read_mark
-from surestart.spark_types import DataFrame, SparkSession
+from surestart.library_types import DataFrame, SparkSession
 
 NOTE = "surestart_remedy_step"
 MARKER, UNDO = "marker:", "undo:"

@@ -19,8 +19,8 @@ from surestart.facts.delta.active_files import ActiveFile, read_active_files
 from surestart.facts.delta.checkpoint_parquet import load_pyarrow_parquet
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import DeltaLog, read_delta_log
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.delta_table import read_columns
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import delta_name, spark_sql
 
 POSITION_TYPES = "source STRING, partition INT, offset BIGINT"

@@ -28,8 +28,8 @@ from surestart.facts.evidence.sink_evidence import (
     sink_unreadable,
 )
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, is_mapped
+from surestart.library_types import SparkSession
 from surestart.spark.session import session_at_hand
-from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql
 from surestart.words.spark_errors import condition_of
 

@@ -31,8 +31,8 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 from surestart.errors import CannotTell, Refused, UsageError
+from surestart.library_types import SparkSession
 from surestart.spark.session import runs_on_databricks
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart, typed
 from surestart.words.spark_errors import condition_of
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError, UsageError
 from surestart.facts.postgres.url import Secret
+from surestart.library_types import PostgresConnection
 from surestart.typed import in_the_code
 from surestart.words.extras import install_extra
 
@@ -38,7 +39,7 @@ _PATIENCE = {
 }
 
 
-def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> psycopg.Connection[Any]:
+def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> PostgresConnection:
     """A connection that speaks UTF-8, UTC and ISO dates. `purpose` is its application_name, for pg_stat_activity."""
     pg = driver()
     failure: SurestartError | None = None
@@ -57,7 +58,7 @@ def open_connection(url: Secret, purpose: str, *, autocommit: bool = True) -> ps
     settings = {**_PATIENCE, **given, "application_name": purpose[:63], "client_encoding": "UTF8"}
     where = f"connecting to {settings.get('host', 'the default host')}:{settings.get('port', 5432)}"
     try:
-        connection: psycopg.Connection[Any] = pg.connect(**settings, autocommit=True)
+        connection: PostgresConnection = pg.connect(**settings, autocommit=True)
         try:
             connection.execute(
                 # Below 1, a float's text, which numeric and text columns are given, is rounded.

@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
 
 from surestart.facts.postgres.connection import name
-
-if TYPE_CHECKING:
-    import psycopg
+from surestart.library_types import PostgresConnection
 
 TABLE = "surestart_ledger"
 KEPT_BATCHES = 10_000
@@ -50,7 +47,7 @@ class LedgerEntry:
     mode: str
 
 
-def create_ledger(connection: psycopg.Connection[Any], schema: str) -> None:
+def create_ledger(connection: PostgresConnection, schema: str) -> None:
     """The ledger exists. Without the right to create tables, an existing one is enough."""
     found = connection.execute("SELECT to_regclass(%s)", (name(schema, TABLE),)).fetchone()
     if found and found[0]:
@@ -68,7 +65,7 @@ def create_ledger(connection: psycopg.Connection[Any], schema: str) -> None:
         )
 
 
-def find_entry(connection: psycopg.Connection[Any], schema: str, key: LedgerKey) -> LedgerEntry | None:
+def find_entry(connection: PostgresConnection, schema: str, key: LedgerKey) -> LedgerEntry | None:
     row = connection.execute(
         f"SELECT {_ENTRY} FROM {name(schema, TABLE)}"
         " WHERE query_id = %s AND target = %s AND step = %s AND batch_id = %s",
@@ -77,7 +74,7 @@ def find_entry(connection: psycopg.Connection[Any], schema: str, key: LedgerKey)
     return LedgerEntry(*row) if row else None
 
 
-def last_batch(connection: psycopg.Connection[Any], schema: str, key: LedgerKey) -> int | None:
+def last_batch(connection: PostgresConnection, schema: str, key: LedgerKey) -> int | None:
     row = connection.execute(
         f"SELECT max(batch_id) FROM {name(schema, TABLE)} WHERE query_id = %s AND target = %s AND step = %s",
         (key.query_id, key.target, key.step),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from surestart.errors import UsageError
 from surestart.facts.postgres.connection import name
 from surestart.facts.postgres.types import StagedColumn, TargetColumn, loses_something
 from surestart.facts.postgres.url import Secret
+from surestart.library_types import PostgresConnection
 from surestart.typed import in_the_code
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Target:
         return next(column for column in self.columns if column.name == wanted)
 
 
-def find_target(connection: psycopg.Connection[Any], target: str) -> Target:
+def find_target(connection: PostgresConnection, target: str) -> Target:
     """The table that `target` ("table" or "schema.table") means to this user, found as SQL would find it."""
     quoted = name(*target.split("."))
     row = connection.execute(

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from surestart.errors import UsageError
 from surestart.facts.postgres.connection import name
-from surestart.spark_types import Column, DataFrame, StructField
+from surestart.library_types import Column, DataFrame, StructField
 from surestart.typed import in_the_code
 
 TEXT = "text"

@@ -1,6 +1,6 @@
 """Where a checkpoint lies: three calls that only read, one module for each kind of storage.
 
-    /data/ck  file:/data/ck  /Volumes/… on a cluster   local_files          the operating system
+    /data/ck  file:/data/ck  /Volumes/… on a cluster   open_storage         the operating system
     /Volumes/…  dbfs:/Volumes/… from a laptop          databricks_volumes   databricks-sdk, Files API
     s3://  abfss://  gs://  …                          cloud_stores         an fsspec filesystem
 

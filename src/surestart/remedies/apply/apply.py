@@ -40,6 +40,7 @@ from surestart.journal.journal import (
 )
 from surestart.journal.protocol import AFTERWARDS, kind_of
 from surestart.journal.unfinished import unfinished_error
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL, BesideNotExact
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import (
@@ -72,7 +73,6 @@ from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_apply, stop_stages_to_swap
 from surestart.remedies.loss.new_loss import refuse_new_loss
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
 # Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.

@@ -13,9 +13,9 @@ from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.journal.journal import read_journals
+from surestart.library_types import SparkSession
 from surestart.remedies.apply.undo import find_applied
 from surestart.remedies.basis.plan import Plan, parse_plan
-from surestart.spark_types import SparkSession
 from surestart.typed import in_the_notebook
 
 PLANS = "_plans"

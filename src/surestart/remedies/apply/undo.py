@@ -40,6 +40,7 @@ from surestart.journal.journal import (
 )
 from surestart.journal.protocol import changes_content, kind_of, moves_checkpoint
 from surestart.journal.unfinished import unfinished_error
+from surestart.library_types import SparkSession
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_undo, refuse_unstartable
 from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
@@ -70,7 +71,6 @@ from surestart.sinks.delta.transaction import append_pair
 from surestart.sinks.postgres.remedy import withdraw_filling
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
 

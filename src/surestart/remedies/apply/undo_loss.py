@@ -16,6 +16,7 @@ from surestart.history.describe_run import named
 from surestart.history.run_table import read_runs
 from surestart.journal.commit_once import read_newest_commits
 from surestart.journal.protocol import changes_content
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.other_writers import find_strange_commits, tell_strange
 from surestart.remedies.basis.position_sets import not_in
@@ -29,7 +30,6 @@ from surestart.remedies.steps.clear import version_before
 from surestart.remedies.steps.database import find_undo_loss
 from surestart.remedies.steps.sink import find_sink_undo_loss
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark_types import DataFrame
 from surestart.typed import surestart
 
 

@@ -17,10 +17,10 @@ from surestart.facts.checkpoint.stage_progress import read_stage_progress
 from surestart.history.describe_run import named
 from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import find_start, in_first_snapshot
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
-from surestart.spark_types import SparkSession
 from surestart.typed import PLAN_FILE, surestart
 
 

@@ -25,13 +25,13 @@ from surestart.history.claim_file import claims_folder, take_claim
 from surestart.history.claim_row import TABLE as CLAIMS
 from surestart.history.describe_run import plan_command
 from surestart.history.run_record import TABLE as RUNS
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.move_aside import move_verified, retired_folder
 from surestart.remedies.basis.step_context import StepContext, claimed_queries
 from surestart.sinks.abilities import WritesDatabases, parts_of
 from surestart.sinks.both import BatchSink, Both
 from surestart.sources.kafka import KafkaSource
-from surestart.spark_types import SparkSession
 from surestart.stage import Sink, Stage
 
 BESIDE = "beside"

@@ -17,6 +17,7 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.history.describe_run import named, plan_command
+from surestart.library_types import DataFrame, SparkSession
 from surestart.sinks.abilities import (
     EVERY_ROW,
     GOOD,
@@ -30,7 +31,6 @@ from surestart.sinks.abilities import (
 )
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.sources.delta import DeltaSource
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import POSITION, Sink, Stage
 from surestart.streams.as_pipeline import DeclaredSink, DeclaredSource
 from surestart.typed import NextCommand, surestart

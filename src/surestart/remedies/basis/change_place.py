@@ -7,11 +7,14 @@
 
 Dies anywhere: the same call goes on. At each moment a start with plain Spark finds the checkpoint or a file, at either
 place, and never nothing. Where a file system cannot exchange two names, steps 3 and 4 are a removal and a rename.
-"""
+
+Two names that change places at once: at no moment is either of them empty."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -21,10 +24,8 @@ from pathlib import Path
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.failpoints import fail_point
-from surestart.remedies.basis.durable import sync, sync_folders
-from surestart.remedies.basis.exchange import exchange
+from surestart.remedies.basis.durable import Signpost, put_up, read_signpost, sync, sync_folders
 from surestart.remedies.basis.move_aside import complete_marker, copy_differs, copy_verified, keep_time, write_marker
-from surestart.remedies.basis.signpost import Signpost, put_up, read_signpost
 from surestart.typed import surestart, typed
 from surestart.words.amounts import size_text
 
@@ -252,3 +253,22 @@ def _written_meanwhile(way: PlaceChange, *, back: bool) -> Refused:
         do_not="start it at another place while it runs.",
         code="CheckpointDiffers",
     )
+
+
+# renameat2(2): both paths as they are, RENAME_EXCHANGE.
+_HERE, _EXCHANGE = -100, 2
+_NOT_OFFERED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """What was at one is at the other. False, with nothing changed, where this system or file system has no such
+    call."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_OFFERED:
+        return False
+    raise OSError(number, os.strerror(number), str(one), None, str(other))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from surestart.facts.checkpoint.cut import METADATA, Cut, shortened_lines
 from surestart.facts.checkpoint.manifest import Manifest, list_files, read_manifest, sha256_of
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.durable import sync, sync_folders
 from surestart.remedies.basis.move_aside import complete_marker, copy_differs, copy_verified, write_marker

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from surestart.errors import Refused, SurestartError
 from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.ledger import TABLE
 from surestart.facts.postgres.target import find_target
+from surestart.library_types import DataFrame, PostgresConnection
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.sinks.postgres.once import Marks
 from surestart.sinks.postgres.remedy import going, refuse_references
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.spark_types import DataFrame
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    import psycopg
 
 T = TypeVar("T")
 
@@ -52,7 +49,7 @@ def read_column_names(sink: PostgresSink) -> tuple[str, ...]:
 def count_going(sink: PostgresSink, marks: Marks | None) -> int:
     """Rows that would be removed. Raises Refused where that cannot be said by position, or would reach other tables."""
 
-    def ask(connection: psycopg.Connection[Any], sink: PostgresSink) -> int:
+    def ask(connection: PostgresConnection, sink: PostgresSink) -> int:
         target = find_target(connection, sink.target)
         refuse_references(connection, target, sink.url)
         missing = [column for column in POSITION if column not in target.names]
@@ -83,7 +80,7 @@ def as_database_preconditions(link: Link) -> dict[str, dict[str, str]]:
     }
 
 
-def _read(connection: psycopg.Connection[Any], sink: PostgresSink) -> DatabaseFacts:
+def _read(connection: PostgresConnection, sink: PostgresSink) -> DatabaseFacts:
     quoted = name(*sink.target.split("."))
     there = connection.execute("SELECT to_regclass(%s)::oid::text", (quoted,)).fetchone()
     if not there or there[0] is None:
@@ -99,7 +96,7 @@ def _read(connection: psycopg.Connection[Any], sink: PostgresSink) -> DatabaseFa
     )
 
 
-def _batches(connection: psycopg.Connection[Any], schema: str, label: str) -> str:
+def _batches(connection: PostgresConnection, schema: str, label: str) -> str:
     ledger = name(schema, TABLE)
     there = connection.execute("SELECT to_regclass(%s)", (ledger,)).fetchone()
     if not there or there[0] is None:
@@ -110,7 +107,7 @@ def _batches(connection: psycopg.Connection[Any], schema: str, label: str) -> st
     return f"{row[0]} batches, the last at {row[1]}" if row and row[0] else "no batch"
 
 
-def _ask(sink: PostgresSink, question: Callable[[psycopg.Connection[Any], PostgresSink], T]) -> T:
+def _ask(sink: PostgresSink, question: Callable[[PostgresConnection, PostgresSink], T]) -> T:
     psycopg = driver()
     url = sink.url.read()
     failure: SurestartError
@@ -123,7 +120,7 @@ def _ask(sink: PostgresSink, question: Callable[[psycopg.Connection[Any], Postgr
     raise failure
 
 
-def _one(connection: psycopg.Connection[Any], sql: str, values: list[Any] | None = None) -> int:
+def _one(connection: PostgresConnection, sql: str, values: list[Any] | None = None) -> int:
     row = connection.execute(sql, values or None).fetchone()
     assert row is not None
     return int(row[0])

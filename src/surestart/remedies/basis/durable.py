@@ -1,10 +1,18 @@
-"""Makes sure that what was written is on the disk: what replaces an original must survive a power failure."""
+"""What was written is on the disk: what replaces an original must survive a power failure.
+
+And a file where a checkpoint was, or will be: no Spark starts there, and who opens it reads where the stream is. Spark
+makes a new checkpoint in an empty place, without a word, and begins anew. In the place of a file it cannot make a
+folder, so that a start fails.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
+
+from surestart.facts.checkpoint.signpost import Signpost as Signpost
+from surestart.facts.checkpoint.signpost import read_signpost as read_signpost
 
 # A file system that keeps a file from its close on, such as a volume over an object store, knows no such call.
 _NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
@@ -28,3 +36,30 @@ def sync_folders(top: Path) -> None:
     for folder, _, _ in os.walk(top):
         sync(Path(folder))
     sync(top.parent)
+
+
+def put_up(path: Path, signpost: Signpost, *, instead: bool = False) -> None:
+    """It stands there, whole. Raises FileExistsError where something does already; instead: but for a file."""
+    draft = path.with_name(f".{path.name}.signpost")
+    draft.write_text(signpost.as_text(), encoding="utf-8")
+    sync(draft)
+    try:
+        if instead:
+            draft.replace(path)
+        else:
+            _link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def _link(draft: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: still never over what is there.
+        with path.open("xb") as file:
+            file.write(draft.read_bytes())
+        sync(path)

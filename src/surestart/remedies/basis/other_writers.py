@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.commit_notes import RemedyNote, read_remedy_note
 from surestart.journal.commit_once import ALL_ROWS, read_newest_commits
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.preconditions import LinkFacts
-from surestart.spark_types import SparkSession
 
 _SHOWN = 3
 _WRITES = ("WRITE", "STREAMING UPDATE", "MERGE", "UPDATE", "COPY INTO", "CLONE", "CONVERT")

@@ -14,11 +14,11 @@ from typing import Any
 
 from surestart.environment import Environment
 from surestart.facts.kafka.evidence import KafkaEvidence
+from surestart.library_types import Column, DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION
 from surestart.sources.files import FileSource
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.every_line import large_side
-from surestart.spark_types import Column, DataFrame, SparkSession
 from surestart.stage import Stage
 
 # Every query's text has them all; a hole in more files than this is no small part of the folder any more.

@@ -18,12 +18,12 @@ from surestart.facts.delta import read_active_files, read_delta_log
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import deleted_file_retention, log_retention
 from surestart.facts.delta.schema_change import generated_columns, identity_columns, may_number_rows
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.database_facts import as_database_preconditions
 from surestart.remedies.basis.plan import Plan, plan_again
 from surestart.spark.session import runs_on_databricks, spark_version
 from surestart.spark.spark_lines import find_line, get_line
-from surestart.spark_types import SparkSession
 from surestart.typed import spark_sql, surestart
 
 

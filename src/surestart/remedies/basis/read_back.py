@@ -11,10 +11,10 @@ from surestart.errors import Refused
 from surestart.facts.storage.storage import Storage
 from surestart.history.describe_run import options_of
 from surestart.journal.unfinished import CODE as HALF_WAY
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
-from surestart.spark_types import SparkSession
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import commands_for

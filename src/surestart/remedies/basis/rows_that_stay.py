@@ -22,9 +22,9 @@ from surestart.errors import UsageError
 from surestart.facts.delta import read_active_files
 from surestart.facts.delta.active_files import is_whole_path
 from surestart.facts.delta.pinned import POSITION_TYPES, first_line, read_version, reading_errors
+from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.delta_table import read_columns
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart
 
 COLUMNS = "source STRING, partition INT, below BIGINT"

@@ -13,10 +13,10 @@ from surestart.errors import Refused
 from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import Link
 from surestart.runs.history_findings import read_topic_id
 from surestart.sources.kafka import KafkaSource
-from surestart.spark_types import DataFrame
 
 
 def recorded_topic(runs: Sequence[RunRecord], link: Link, environment: Environment, before: int | None = None) -> str:

@@ -33,11 +33,11 @@ from surestart.journal.journal import (
 )
 from surestart.journal.protocol import check_move
 from surestart.journal.unfinished import unfinished_error
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.runs.find_owner import claim_by_file, refuse_live_owner
-from surestart.spark_types import SparkSession
 from surestart.typed import NextCommand, surestart
 from surestart.words.next_commands import Commands
 

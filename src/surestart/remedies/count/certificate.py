@@ -38,6 +38,7 @@ from surestart.facts.delta.pinned import (
     read_version,
     reading_errors,
 )
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import NEWEST, Chain, Link, Output
 from surestart.remedies.count.count_databases import count_databases
 from surestart.remedies.count.count_positions import (
@@ -54,7 +55,6 @@ from surestart.remedies.count.newest_rows import FoundKeys, KeyedRows, count_new
 from surestart.remedies.count.position_blocks import ComparedRows
 from surestart.sinks.delta.merge import as_stored
 from surestart.sources.delta import DeltaSource
-from surestart.spark_types import DataFrame, SparkSession
 
 EXACT, NOT_EXACT, CANNOT_TELL = "exact", "not exact", "cannot tell"
 SCHEMA_VERSION = 1

@@ -20,6 +20,7 @@ from surestart.facts.checkpoint.stage_progress import (
     read_stage_progress,
 )
 from surestart.facts.delta.pinned import PinnedTable, read_pinned, read_version
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.remedies.count.counts import DATABASE, Counts, StageCount
@@ -27,7 +28,6 @@ from surestart.remedies.count.database_rows import FoundRows, count_database
 from surestart.remedies.count.position_gaps import runs_or_extents
 from surestart.sinks.delta.merge import newest_per_key
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.spark_types import DataFrame, SparkSession
 
 _NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that this one could be compared with"
 

@@ -23,6 +23,7 @@ from surestart.errors import SurestartError
 from surestart.facts.checkpoint.file_list import plain_path, read_listed_files
 from surestart.facts.checkpoint.stage_progress import StageProgress, read_stage_progress
 from surestart.facts.delta.pinned import POSITION_TYPES, PinnedTable, first_line, read_pinned_positions, reading_errors
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import Link, OwnSink
 from surestart.remedies.count.count_databases import undecided_difference
 from surestart.remedies.count.counts import KEPT_PLACES, POSITIONS, CountedPlace, Counts, StageCount
@@ -36,7 +37,6 @@ from surestart.remedies.count.position_blocks import (
 from surestart.remedies.count.position_gaps import read_gaps
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import persisted
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.stage import Source
 
 if TYPE_CHECKING:

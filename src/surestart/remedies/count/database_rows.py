@@ -15,17 +15,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.target import find_target
+from surestart.library_types import DataFrame, PostgresConnection
 from surestart.remedies.basis.chain import POSITION
 from surestart.remedies.count.counts import Counts
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.spark_types import DataFrame
-
-if TYPE_CHECKING:
-    import psycopg
 
 # So many rows of differing buckets are looked at one by one; beyond, the numbers are a lower bound.
 _LOOKED_AT = 500_000
@@ -253,9 +250,7 @@ def _target(sink: PostgresSink) -> str:
     return name(*sink.target.split("."))
 
 
-def _postgres_buckets(
-    connection: psycopg.Connection[Any], sink: PostgresSink, texts: _Texts
-) -> dict[int, tuple[int, ...]]:
+def _postgres_buckets(connection: PostgresConnection, sink: PostgresSink, texts: _Texts) -> dict[int, tuple[int, ...]]:
     sums = ", ".join(f"sum(('x' || substr(mark, {start}, 8))::bit(32)::bigint)" for start in (1, 9))
     rows = connection.execute(
         f"SELECT bucket, count(*), {sums} FROM (SELECT {_bucket(texts)} AS bucket,"
@@ -265,7 +260,7 @@ def _postgres_buckets(
 
 
 def _postgres_rows(
-    connection: psycopg.Connection[Any], sink: PostgresSink, texts: _Texts, buckets: Sequence[int]
+    connection: PostgresConnection, sink: PostgresSink, texts: _Texts, buckets: Sequence[int]
 ) -> Counter[tuple[str, str]]:
     rows = connection.execute(
         f"SELECT {texts.key}, {texts.row} FROM {_target(sink)} WHERE {_bucket(texts)} = ANY(%s)", [list(buckets)]

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from surestart.library_types import Column, DataFrame
 from surestart.remedies.count.counts import KEPT_GAPS, Counts, Gap
 from surestart.remedies.count.position_gaps import runs_or_extents
-from surestart.spark_types import Column, DataFrame
 from surestart.stage import POSITION
 
 _FETCHED, _EXAMPLES = 20_000, 20

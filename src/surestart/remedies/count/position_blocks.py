@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.count.counts import NAMES, CountedPlace, Counts
-from surestart.spark_types import DataFrame, SparkSession
 
 # So many files or partitions with something to say are looked at one by one; beyond, only the totals are told.
 FETCHED = 200_000

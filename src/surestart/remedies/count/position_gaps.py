@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.count.counts import KEPT_GAPS, Gap
-from surestart.spark_types import DataFrame, SparkSession
 
 _PLACES = 500
 _PIECES = 20_000

@@ -20,12 +20,12 @@ from surestart.errors import Refused
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
 from surestart.journal.journal import JOBS, UNPAUSE, read_journals
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.beside import FILL
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.jobs.state import as_before
-from surestart.spark_types import SparkSession
 
 STOP, LOOK = "stop", "look"
 AUTO, ALL, FOUND, NONE = MODES = ("auto", "all", "found", "none")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from surestart.errors import SurestartError
 from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.target import find_target
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
 from surestart.remedies.count.count_databases import count_against
@@ -19,7 +20,6 @@ from surestart.sinks.postgres.once import Marks
 from surestart.sinks.postgres.remedy import going
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark_types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from surestart.remedies.loss.loss import Loss, LossSearch

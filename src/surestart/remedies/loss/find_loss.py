@@ -14,6 +14,7 @@ from functools import reduce
 from operator import and_
 
 from surestart.environment import Environment
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import NEWEST, POSITION, Link, Output
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import removed_rows
@@ -21,7 +22,6 @@ from surestart.remedies.loss.loss import Loss, LossSearch, Marks, count_lost, ro
 from surestart.remedies.loss.still_given import read_giving, read_row_positions
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame, SparkSession
 
 
 def begin_loss_search(

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surestart.environment import Environment
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.rows_that_stay import removed_rows
 from surestart.remedies.loss.still_given import SourceGives
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame, SparkSession
 
 Marks = Mapping[str, Mapping[str, int]]
 

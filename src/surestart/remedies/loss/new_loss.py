@@ -9,6 +9,7 @@ from surestart.errors import Refused
 from surestart.history.run_table import read_runs
 from surestart.journal.protocol import RESTORE, kind_of
 from surestart.journal.stage_start import read_kept
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Step, plan_again
@@ -17,7 +18,6 @@ from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_top
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss
 from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
-from surestart.spark_types import DataFrame
 
 
 def refuse_new_loss(run: StepContext, begun: bool) -> None:

@@ -12,6 +12,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.run_table import read_runs
 from surestart.journal.protocol import RESTORE
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link
 from surestart.remedies.basis.plan import plan_again
 from surestart.remedies.basis.position_sets import not_in
@@ -22,7 +23,6 @@ from surestart.remedies.loss.find_loss import begin_loss_search, together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 from surestart.remedies.loss.still_given import EVIDENCE
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark_types import DataFrame, SparkSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

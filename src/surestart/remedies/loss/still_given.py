@@ -17,6 +17,7 @@ from surestart.errors import CannotTell
 from surestart.facts.delta.pinned import first_line, reading_errors
 from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.history.describe_run import named
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.same_topic import describe_other_topic
@@ -25,7 +26,6 @@ from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import runs_on_databricks
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 

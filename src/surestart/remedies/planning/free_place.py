@@ -14,9 +14,9 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_no_room
+from surestart.remedies.basis.durable import Signpost, read_signpost
 from surestart.remedies.basis.fork_folder import is_free
 from surestart.remedies.basis.move_aside import RETIRED
-from surestart.remedies.basis.signpost import Signpost, read_signpost
 from surestart.streams.as_pipeline import DeclaredStage
 from surestart.streams.stream import absolute_place
 from surestart.typed import NextCommand, surestart, typed

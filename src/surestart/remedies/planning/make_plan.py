@@ -15,6 +15,7 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
 from surestart.remedies.basis.plan import Effect, Plan, Step
@@ -42,7 +43,6 @@ from surestart.remedies.planning.estimate import check_loss, describe_plan, numb
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark_types import DataFrame, SparkSession
 
 IN_PLACE = "in-place"
 

@@ -17,6 +17,7 @@ from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.history.describe_run import named
 from surestart.history.run_table import read_runs
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.backfill_target import refuse_unknown_sinks, refuse_unread_begin
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Effect, Plan, Step
@@ -26,7 +27,6 @@ from surestart.remedies.count.counts import Gap, StageCount
 from surestart.remedies.planning.estimate import run_steps
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.typed import PLAN_FILE, surestart
 
 _TIME = "source_time"

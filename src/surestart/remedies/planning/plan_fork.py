@@ -20,11 +20,12 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.cut import Cut, CutStorage
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.fork import CHECKPOINTS, TABLES
 from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import former_ids
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_too_large
 from surestart.remedies.basis.fork_folder import fork_text
@@ -38,7 +39,6 @@ from surestart.remedies.planning.rewind_back import standing_commits
 from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
 from surestart.remedies.planning.rewind_table import rows_at, try_cut, unread_files, version_of_batch
 from surestart.remedies.planning.wanted import Request
-from surestart.spark_types import SparkSession
 from surestart.streams.project_file import FILE
 from surestart.typed import surestart
 from surestart.words.amounts import size_text, time_text

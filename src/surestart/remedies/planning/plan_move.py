@@ -14,9 +14,10 @@ from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.signpost import Signpost
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.storage import ShownElsewhere, Storage
 from surestart.history.describe_run import named, options_of, plan_command
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
@@ -24,7 +25,6 @@ from surestart.remedies.planning.free_place import former_signpost, local_place,
 from surestart.remedies.planning.make_plan import IN_PLACE, batches_of
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.judge_start import judge_stage
-from surestart.spark_types import SparkSession
 from surestart.streams.as_pipeline import StreamEnvironment
 from surestart.streams.change_file import FileChange, plan_change
 from surestart.streams.project_file import read_project_file

@@ -1,6 +1,8 @@
 """The plan of any remedy, from what is wanted: refused where a remedy stands half-way, with the jobs that it stops.
 
-Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows."""
+Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows.
+
+resume: nothing is done. Says what the next start replays, and why that is safe, or that it is not."""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
 from surestart.journal.unfinished import refuse_unfinished
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, refuse_declared
-from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.plan import Effect, Plan
+from surestart.remedies.basis.preconditions import as_preconditions, read_link
 from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill, read_ranges
 from surestart.remedies.planning.plan_fork import plan_fork
@@ -23,16 +27,15 @@ from surestart.remedies.planning.plan_move import plan_move
 from surestart.remedies.planning.plan_replay import ReplayFrom, parse_positions, plan_replay, read_time
 from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.plan_restart import plan_restart
-from surestart.remedies.planning.plan_resume import plan_resume
 from surestart.remedies.planning.plan_retire import plan_retire
 from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.remedies.planning.wanted import Request, Wanted
 from surestart.runs.judge_start import judge_stage
 from surestart.sources.kafka import KafkaSource
-from surestart.spark_types import SparkSession
 from surestart.streams.stream import Stream
 from surestart.typed import Words
+from surestart.verdict.diagnose import Diagnosis
 from surestart.words.next_commands import commands_for
 
 
@@ -192,3 +195,40 @@ def _reads(source: SourceDeclaration, table: Table) -> bool:
     if table.path and source.path:
         return checkpoint_place(source.path) == checkpoint_place(table.path)
     return bool(table.qualified) and source.target == table.qualified
+
+
+def plan_resume(
+    spark: SparkSession | None,
+    environment: Environment,
+    chain: Chain,
+    stage: str,
+    diagnosis: Diagnosis,
+    request: Request,
+) -> Plan:
+    link = chain.link(stage)
+    facts = read_link(link, spark)
+    checkpoint = diagnosis.evidence.checkpoint
+    if checkpoint.in_flight is not None:
+        first = (
+            f"Batch {checkpoint.in_flight} is planned and not committed: "
+            "the next start runs it again, with the same positions."
+        )
+    else:
+        first = f"No batch is in flight: the next start plans batch {checkpoint.next_batch}."
+    statements = [first]
+    for answer in diagnosis.sinks:
+        statements.append(f"{answer.sink.target}: {answer.acceptance.value}: {answer.detail}")
+    statements.append(f"Verdict: {diagnosis.verdict.value}.")
+    statements += [f"{finding.code}: {finding.evidence}" for finding in diagnosis.findings]
+    return Plan(
+        remedy="resume",
+        stage=stage,
+        method="none",
+        **request.of_plan(environment),
+        touched=(stage,),
+        world=as_preconditions([facts]),
+        steps=(),
+        effects=(Effect(link.checkpoint, "stays as it is", None, len(facts.manifest.files), facts.manifest.size),),
+        statements=tuple(statements),
+        verdict=diagnosis.verdict.value,
+    )

@@ -29,6 +29,7 @@ from surestart.facts.evidence.sink_evidence import is_query_id, without_undone
 from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import former_ids
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.preconditions import read_table_facts
@@ -36,7 +37,6 @@ from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule,
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.wanted import Request
 from surestart.sources.files import FileSource
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
 

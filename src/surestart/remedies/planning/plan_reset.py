@@ -22,6 +22,7 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.beside import BESIDE, read_beside
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
@@ -36,7 +37,6 @@ from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.plan_sinks import plan_database_swap
 from surestart.remedies.planning.wanted import Request
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.spark_types import SparkSession
 from surestart.words.amounts import size_text
 
 

@@ -15,16 +15,16 @@ from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import read_delta_log
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.read_budget import bounded
 from surestart.history.describe_run import named, plan_command
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
 from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
 from surestart.remedies.planning.reader_options import ReaderOptions, options_of_batch, rows_again
 from surestart.remedies.planning.wanted import Request
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.other_writers import name_other_writers
 from surestart.remedies.basis.plan import Effect, Plan, Step
@@ -16,7 +17,6 @@ from surestart.remedies.planning.estimate import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
-from surestart.spark_types import SparkSession
 
 
 def plan_retire(

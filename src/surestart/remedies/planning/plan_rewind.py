@@ -18,12 +18,13 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
 from surestart.journal.journal import read_journals
 from surestart.journal.protocol import RESTORE
 from surestart.journal.stage_start import former_ids
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
@@ -35,7 +36,6 @@ from surestart.remedies.planning.rewind_back import RewindPoint, back_below, bac
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
 from surestart.remedies.planning.rewind_table import RewindBound, file_not_looked_for
 from surestart.remedies.planning.wanted import Request
-from surestart.spark_types import SparkSession
 from surestart.words.amounts import size_text
 from surestart.words.inert import inert
 

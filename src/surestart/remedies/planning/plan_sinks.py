@@ -8,11 +8,11 @@ from dataclasses import replace
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link, OwnSink
 from surestart.remedies.basis.database_facts import count_going, read_database, read_marks
 from surestart.remedies.basis.plan import Effect, Step
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.spark_types import DataFrame
 from surestart.typed import surestart
 
 

@@ -28,7 +28,7 @@ from surestart.facts.evidence.session_evidence import read_sinks_by_session
 from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.storage import Storage
-from surestart.spark_types import SparkSession
+from surestart.library_types import SparkSession
 
 SHOWN = 10
 

@@ -17,10 +17,11 @@ from surestart.facts.checkpoint.cut import Cut, CutStorage
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import Commit
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.journal.journal import Journal
 from surestart.journal.stage_start import find_start, former_ids
+from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link, anew_command
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.preconditions import LinkFacts
@@ -45,7 +46,6 @@ from surestart.remedies.planning.rewind_table import (
 )
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame, SparkSession
 from surestart.words.finding import Severity
 
 # For a stage below whose first batch has read what is taken back: it begins anew.

@@ -11,7 +11,7 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit_notes import read_remedy_note
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import named, plan_command
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.planning.rewind_table import (

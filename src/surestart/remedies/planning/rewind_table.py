@@ -30,10 +30,10 @@ from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_un
 from surestart.facts.storage.storage import Storage
 from surestart.history.describe_run import plan_command
 from surestart.journal.taken_back import read_commits
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link, anew_command
 from surestart.remedies.basis.other_writers import own_merges
 from surestart.remedies.basis.rows_that_stay import read_at
-from surestart.spark_types import SparkSession
 from surestart.typed import surestart
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Severity

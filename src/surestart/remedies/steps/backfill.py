@@ -15,6 +15,7 @@ from typing import Any
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.backfill_target import refuse_unread_begin, sinks_of
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.database_facts import read_column_names
@@ -30,7 +31,6 @@ from surestart.spark.delta_table import read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
-from surestart.spark_types import DataFrame
 from surestart.stage import BatchContext
 
 

@@ -17,6 +17,7 @@ from surestart.facts.checkpoint.stage_progress import EVERYTHING, progress_in_ta
 from surestart.facts.delta.pinned import pin
 from surestart.failpoints import fail_point
 from surestart.history.run_table import read_runs
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import BesideNotExact, beside_of
 from surestart.remedies.basis.chain import Chain, Link, Output
 from surestart.remedies.basis.database_facts import read_database
@@ -31,7 +32,6 @@ from surestart.remedies.loss.find_loss import begin_loss_search
 from surestart.remedies.loss.loss import count_lost, summarize
 from surestart.remedies.steps.fill import fill
 from surestart.remedies.steps.mark import rule_of
-from surestart.spark_types import DataFrame
 from surestart.stage import POSITION
 
 

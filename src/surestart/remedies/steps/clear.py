@@ -19,6 +19,7 @@ from surestart.facts.delta.commit_notes import MARKER, REWIND
 from surestart.failpoints import fail_point
 from surestart.journal.commit_once import ALL_ROWS, find_commit, find_undo, quoted, replace_once
 from surestart.journal.stage_start import read_kept
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import NEWEST, Link, Output
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
@@ -28,7 +29,6 @@ from surestart.sinks.delta.merge import LITERAL_KINDS, as_stored, literal, newes
 from surestart.sinks.delta.transaction import no_rows
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame
 
 # So many partitions or files are named one by one in the condition of a write.
 _LITERALS = 200

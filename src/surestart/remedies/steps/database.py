@@ -15,6 +15,7 @@ from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
 from surestart.history.describe_run import plan_command
 from surestart.journal.stage_start import read_kept
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import beside_of
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
 from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
@@ -31,7 +32,6 @@ from surestart.sinks.postgres.remedy import is_kept, remove_rows, restore_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
-from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import CannotCut, read_cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.cut_checkpoint import forget_marker, write_cut
 from surestart.remedies.basis.fork_folder import drop_folder, open_folder, read_fork_note, refuse_others, write_whole

@@ -6,11 +6,11 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.journal.stage_start import KEPT, KEPT_COLUMNS, read_kept
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule, summarize_marks
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.spark.delta_table import create_or_check_table, save_to
-from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

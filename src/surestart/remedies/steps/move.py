@@ -21,9 +21,9 @@ from surestart.remedies.basis.change_place import (
     is_moved,
     move_back,
 )
+from surestart.remedies.basis.durable import Signpost
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.signpost import Signpost
 from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.typed import surestart
 

@@ -16,7 +16,7 @@ from typing import Any
 from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import CannotCut, read_cut
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.journal.journal import TABLE, Journal, read_journals
 from surestart.journal.journal_row import PassOverNote, append_pass_over_note

@@ -10,13 +10,13 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
+from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import Link, OwnSink
 from surestart.remedies.basis.plan import Step, plan_again
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
-from surestart.spark_types import DataFrame
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.commit_notes import newest_version, read_new_steps
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sinks.abilities import EVERY_ROW, Hole, Output
 from surestart.sinks.batch_error import SkippedBatch
 from surestart.sinks.delta.few_rows import BatchBefore, interpreted_if_few
@@ -15,7 +16,6 @@ from surestart.sinks.delta.receipts import has_receipts
 from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.sinks.delta.transaction import append_with_pair, commit_note
 from surestart.spark.delta_table import create_or_check_table, read_table
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
 
 

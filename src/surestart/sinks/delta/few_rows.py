@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from surestart.declaration import SinkDeclaration
+from surestart.library_types import SparkSession
 from surestart.sinks.delta.receipts import ReceiptReader
 from surestart.spark.session import applied, is_connect, runs_on_databricks
 from surestart.spark.settings import FEW_ROWS, pairs
-from surestart.spark_types import SparkSession
 
 AT_MOST = 5_000
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from surestart.errors import CannotTell
 from surestart.history.claim_file import read_claim
 from surestart.history.describe_run import named
+from surestart.library_types import SparkSession
 from surestart.sinks.batch_error import BatchError
 from surestart.sinks.delta.transaction import read_local_query_id, read_query_id
 from surestart.spark.session import running_query_id
-from surestart.spark_types import SparkSession
 from surestart.stage import BatchContext
 from surestart.typed import surestart
 

@@ -24,6 +24,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
 from surestart.facts.delta.commit_notes import read_noted_commits, read_steps, rows_of_batch
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
 from surestart.sinks.batch_error import refuse_empty_looks, refuse_short
 from surestart.sinks.delta.append import append_once
@@ -32,7 +33,6 @@ from surestart.sinks.delta.same_identity import read_identity, same_identity
 from surestart.spark.delta_table import create_or_check_table, read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import keeps_batch_rows, persisted
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
 
 

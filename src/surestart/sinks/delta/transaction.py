@@ -26,9 +26,9 @@ from surestart.environment import Table
 from surestart.errors import CannotTell
 from surestart.facts.delta import read_delta_log
 from surestart.facts.delta.schema_change import identity_columns, may_number_rows
+from surestart.library_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.spark.delta_table import read_table, save_to
 from surestart.spark.session import only_inside, takes_setting
-from surestart.spark_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 

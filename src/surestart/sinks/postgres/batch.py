@@ -18,7 +18,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.postgres.connection import driver, error_in_four_parts, name, open_connection
@@ -35,6 +34,7 @@ from surestart.facts.postgres.target import check_columns, check_upsert, find_ta
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
+from surestart.library_types import PostgresConnection
 from surestart.sinks.batch_error import BatchShort
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import (
@@ -47,9 +47,6 @@ from surestart.sinks.postgres.move import (
     upsert_rows,
 )
 from surestart.typed import NextStep, surestart
-
-if TYPE_CHECKING:
-    import psycopg
 
 # How long the commit waits for a rival or for a task that still copies; longer than a checkpointing server stalls.
 LOCK_TIMEOUT = "60s"
@@ -110,7 +107,7 @@ def write_batch(write: BatchWrite, load: Load, still_ours: Callable[[], object] 
 
 
 class _Attempt:
-    def __init__(self, write: BatchWrite, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, write: BatchWrite, connection: PostgresConnection) -> None:
         self.write = write
         self.connection = connection
         self.id = uuid.uuid4().hex

@@ -40,8 +40,8 @@ from surestart.facts.postgres.connection import (
 from surestart.facts.postgres.types import StagedColumn, staged
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame
 from surestart.spark.every_line import collect_batches
-from surestart.spark_types import DataFrame
 from surestart.typed import in_the_code
 
 if TYPE_CHECKING:

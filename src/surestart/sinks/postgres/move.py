@@ -20,26 +20,20 @@ the attempt fails as a whole."""
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
 
 from surestart.errors import Refused, UsageError
 from surestart.facts.postgres.connection import driver, name
 from surestart.facts.postgres.target import Target, name_list
 from surestart.facts.postgres.types import TargetColumn, converted
+from surestart.library_types import PostgresConnection
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.typed import in_the_code, surestart
-
-if TYPE_CHECKING:
-    import psycopg
-
 
 # Sorting half a million rows in the default 4 MB goes through temporary files.
 SORT_MEMORY_KB = 128 * 1024
 
 
-def keep_reported_rows(
-    connection: psycopg.Connection[Any], staging: StagingTable, loaded: tuple[LoadedRows, ...]
-) -> int:
+def keep_reported_rows(connection: PostgresConnection, staging: StagingTable, loaded: tuple[LoadedRows, ...]) -> int:
     """Staging holds exactly the rows that the tasks answered for; returns how many."""
     expected = sum(task.rows for task in loaded)
     present = _count(connection, staging)
@@ -58,7 +52,7 @@ def keep_reported_rows(
     return expected
 
 
-def append_rows(connection: psycopg.Connection[Any], staging: StagingTable, target: Target) -> int:
+def append_rows(connection: PostgresConnection, staging: StagingTable, target: Target) -> int:
     sql = f"INSERT INTO {target.sql} ({_names(staging)}) {_select(staging, target)}"
     staged = {column.name for column in staging.columns}
     if target.primary and staged.issuperset(target.primary):
@@ -70,7 +64,7 @@ def append_rows(connection: psycopg.Connection[Any], staging: StagingTable, targ
 
 
 def append_missing_rows(
-    connection: psycopg.Connection[Any], staging: StagingTable, target: Target, position: tuple[str, ...]
+    connection: PostgresConnection, staging: StagingTable, target: Target, position: tuple[str, ...]
 ) -> int:
     same = " AND ".join(f"t.{name(column)} = s.{name(column)}" for column in position)
     return connection.execute(
@@ -80,7 +74,7 @@ def append_missing_rows(
 
 
 def upsert_rows(
-    connection: psycopg.Connection[Any],
+    connection: PostgresConnection,
     staging: StagingTable,
     target: Target,
     keys: tuple[str, ...],
@@ -114,7 +108,7 @@ def upsert_rows(
     return changed_rows
 
 
-def _allow_sorting(connection: psycopg.Connection[Any]) -> None:
+def _allow_sorting(connection: PostgresConnection) -> None:
     """Until the end of the transaction."""
     connection.execute(
         "SELECT set_config(name, greatest(%s, setting::int)::text, true) FROM pg_settings WHERE name = 'work_mem'",
@@ -123,7 +117,7 @@ def _allow_sorting(connection: psycopg.Connection[Any]) -> None:
     connection.execute("SET LOCAL jit = off")
 
 
-def refuse_misfit(connection: psycopg.Connection[Any], staging: StagingTable, target: Target) -> None:
+def refuse_misfit(connection: PostgresConnection, staging: StagingTable, target: Target) -> None:
     """Raises for the first column with a value that its target cannot hold: the server's own error names no column."""
     for column in staging.columns:
         goal = target.column(column.name)
@@ -139,7 +133,7 @@ def refuse_misfit(connection: psycopg.Connection[Any], staging: StagingTable, ta
             )
 
 
-def _misfit(connection: psycopg.Connection[Any], staging: StagingTable, column: str, goal: TargetColumn) -> str:
+def _misfit(connection: PostgresConnection, staging: StagingTable, column: str, goal: TargetColumn) -> str:
     if connection.info.server_version >= 160000:
         row = connection.execute(
             f"SELECT left({column}::text, 100) FROM {staging.sql}"
@@ -166,14 +160,14 @@ def _names(staging: StagingTable) -> str:
     return name_list(tuple(column.name for column in staging.columns))
 
 
-def _count(connection: psycopg.Connection[Any], staging: StagingTable) -> int:
+def _count(connection: PostgresConnection, staging: StagingTable) -> int:
     row = connection.execute(f"SELECT count(*) FROM {staging.sql}").fetchone()
     assert row is not None
     return int(row[0])
 
 
 def _refuse_ties(
-    connection: psycopg.Connection[Any],
+    connection: PostgresConnection,
     staging: StagingTable,
     target: Target,
     keys: tuple[str, ...],
@@ -215,7 +209,7 @@ def staging_name(query_id: str, batch_id: int, attempt: str) -> str:
     return f"{PREFIX}{digest}_{batch_id}_{attempt[:8]}"
 
 
-def create_staging(connection: psycopg.Connection[Any], staging: StagingTable) -> None:
+def create_staging(connection: PostgresConnection, staging: StagingTable) -> None:
     """The table exists, empty, without any of the target's constraints, locked by this connection."""
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (staging.table,))
     columns = ", ".join(f"{name(column.name)} {column.kind}" for column in staging.columns)
@@ -226,7 +220,7 @@ def create_staging(connection: psycopg.Connection[Any], staging: StagingTable) -
         connection.execute(f"CREATE UNLOGGED TABLE {staging.sql} ({columns}) WITH (autovacuum_enabled = false)")
 
 
-def drop_leftovers(connection: psycopg.Connection[Any], schema: str) -> tuple[str, ...]:
+def drop_leftovers(connection: PostgresConnection, schema: str) -> tuple[str, ...]:
     """Staging tables of dead attempts in this schema are gone, with their tasks; returns their names."""
     found = connection.execute(
         "SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -253,6 +247,6 @@ def drop_leftovers(connection: psycopg.Connection[Any], schema: str) -> tuple[st
     return tuple(dropped)
 
 
-def _one(connection: psycopg.Connection[Any], sql: str, value: str) -> bool:
+def _one(connection: PostgresConnection, sql: str, value: str) -> bool:
     row = connection.execute(sql, (value,)).fetchone()
     return bool(row and row[0])

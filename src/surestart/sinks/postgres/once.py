@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
@@ -21,12 +21,10 @@ from surestart.facts.postgres.target import Target, check_columns, find_target
 from surestart.facts.postgres.types import StagedColumn
 from surestart.facts.postgres.url import Secret
 from surestart.failpoints import fail_point
+from surestart.library_types import PostgresConnection
 from surestart.sinks.postgres.batch import LOCK_TIMEOUT
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import create_staging, staging_name
-
-if TYPE_CHECKING:
-    import psycopg
 
 T = TypeVar("T")
 
@@ -79,7 +77,7 @@ def at_work(removal: Removal, doing: str, act: Callable[[RemedyWork], T]) -> T:
 class RemedyWork:
     """A connection that alone works for this remedy on this table; whoever comes second waits for it to end."""
 
-    def __init__(self, removal: Removal, doing: str, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, removal: Removal, doing: str, connection: PostgresConnection) -> None:
         self.removal, self.doing, self.connection = removal, doing, connection
         self.target: Target | None = None
         self.staging: StagingTable | None = None

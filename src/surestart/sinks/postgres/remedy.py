@@ -17,12 +17,13 @@ give up     ledger (remedy-<digest>, 0), withdrawn: whoever wakes up later finds
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surestart.errors import Refused
 from surestart.facts.postgres.connection import UNCHANGED, driver, error_in_four_parts, name, open_connection
 from surestart.facts.postgres.target import Target, check_upsert, find_target, name_list
 from surestart.facts.postgres.url import DatabaseUrl, Secret
+from surestart.library_types import PostgresConnection
 from surestart.sinks.postgres.batch import LOCK_TIMEOUT
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable
 from surestart.sinks.postgres.move import append_missing_rows, append_rows, keep_reported_rows, upsert_rows
@@ -40,9 +41,6 @@ from surestart.sinks.postgres.once import (
 )
 from surestart.stage import POSITION
 from surestart.typed import surestart
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 @dataclass(frozen=True)
@@ -136,7 +134,7 @@ def going(marks: Marks | None) -> tuple[str, list[Any]]:
     )
 
 
-def refuse_references(connection: psycopg.Connection[Any], target: Target, url: DatabaseUrl) -> None:
+def refuse_references(connection: PostgresConnection, target: Target, url: DatabaseUrl) -> None:
     """Deleting what other tables refer to would fail, or delete their rows too."""
     found = connection.execute(
         "SELECT conrelid::regclass::text FROM pg_constraint WHERE contype = 'f' AND confrelid = %s::regclass LIMIT 3",

@@ -29,10 +29,10 @@ from surestart.facts.postgres.target import check_upsert, find_target, name_list
 from surestart.facts.postgres.types import staged_columns
 from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl, Secret
 from surestart.failpoints import fail_point
+from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sinks.delta.same_identity import read_identity, refuse_replaced, same_identity
 from surestart.sinks.postgres.batch import BatchWrite, BatchWritten, write_batch
 from surestart.sinks.postgres.copy import LoadedRows, StagingTable, load_from_driver, load_from_executors
-from surestart.spark_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.stage import BatchContext
 from surestart.typed import NextStep, Words, in_the_code
 

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surestart.history.checkpoint_place import checkpoint_place
-from surestart.streams.adopt.found import NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote
+from surestart.streams.adopt.found import NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote, Say, walk_roots
 from surestart.streams.adopt.join import Joined, join_streams
 from surestart.streams.adopt.read_found import read_checkpoints, read_tables
-from surestart.streams.adopt.walk import Say, walk_roots
 from surestart.streams.adopt.write_stream import stream_text
 from surestart.streams.change_file import NotCarriedByToml
 from surestart.streams.project_file import ProjectFile

@@ -35,8 +35,7 @@ from surestart.facts.evidence.sink_evidence import app_ids, batch_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import Storage
-from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Writer
-from surestart.streams.adopt.walk import Places
+from surestart.streams.adopt.found import FoundCheckpoint, FoundSource, FoundTable, Places, Writer
 
 # The newest commits of a table: where writers took turns is seen in them. On a store each is a request.
 COMMITS_LOCAL, COMMITS_REMOTE = 1_000, 50

@@ -1,10 +1,11 @@
-"""Spark's types, for annotations alone: the doctor starts where no Spark is installed."""
+"""Types of Spark and psycopg, for annotations alone: the doctor starts where neither is installed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import psycopg
     from pyspark.errors import PySparkException as PySparkException
     from pyspark.sql import Column as Column
     from pyspark.sql import DataFrame as DataFrame
@@ -16,16 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamReader as DataStreamReader
     from pyspark.sql.streaming.readwriter import DataStreamWriter as DataStreamWriter
     from pyspark.sql.types import StructField as StructField
+
+    PostgresConnection = psycopg.Connection[Any]
 else:
     # Nothing may be asked at run time for what is not there.
-    Column = None
-    DataFrame = None
-    DataFrameReader = None
-    DataFrameWriter = None
-    DataStreamReader = None
-    DataStreamWriter = None
-    PySparkException = None
-    Row = None
-    SparkSession = None
-    StreamingQuery = None
-    StructField = None
+    Column = DataFrame = DataFrameReader = DataFrameWriter = DataStreamReader = DataStreamWriter = None
+    PostgresConnection = PySparkException = Row = SparkSession = StreamingQuery = StructField = None
