@@ -57,7 +57,7 @@ SETTINGS = {
     "max_files_per_trigger": "rate limit of a file source (default 20 files a batch)",
     "max_table_files_per_trigger": "rate limit of stages that read a table, in files of the table a batch "
     "(default 1000, Delta's own; 10 for merge-gold when postgres_load is driver)",
-    "starting_offsets": 'earliest, or {"0": 17} as JSON; heeded by a new checkpoint only',
+    "starting_offsets": 'earliest, or {"0": 17} as JSON; used by a new checkpoint only',
     "max_offsets_per_trigger": "rate limit of a Kafka source (default 500000 records a batch)",
     "bootstrap": "Kafka bootstrap servers, when source is kafka",
     "topic": "Kafka topic, when source is kafka",

@@ -16,14 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ROOT",
-        help="a folder that checkpoints lie under: local, /Volumes/…, s3://…, abfss://…, gs://…; several times",
+        help="a folder with checkpoints anywhere in it: local, /Volumes/…, s3://…, abfss://…, gs://…; several times",
     )
     parser.add_argument(
         "--tables",
         action="append",
         default=[],
         metavar="ROOT",
-        help="a folder that tables lie under, where it is another one; several times",
+        help="a folder with tables in it, if it is not the same one; several times",
     )
     parser.add_argument(
         "-o",

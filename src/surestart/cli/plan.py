@@ -92,8 +92,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs",
         choices=("auto", "all", "found", "none"),
-        help="the Databricks jobs that the plan pauses and cancels. all: every stage has one; found: those that there "
-        "are; none: nobody is asked. Default auto: all, but none where no job can know of the place",
+        help="the Databricks jobs that the plan pauses and cancels. all: every stage has one; found: those that are "
+        "found; none: no job is looked for. Default auto: all, or none where no job can know of the place",
     )
 
 

@@ -25,7 +25,7 @@ DEFAULT_AGE = "30d"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_environment_arguments(parser)
     parser.add_argument(
-        "--older-than", default=DEFAULT_AGE, metavar="AGE", help="retired so long ago: 12h, 30d, 8w (default 30d)"
+        "--older-than", default=DEFAULT_AGE, metavar="AGE", help="those retired longer ago: 12h, 30d, 8w (default 30d)"
     )
     parser.add_argument("--apply", metavar="DIGEST", help="remove what was listed under this digest")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")

@@ -34,14 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trigger",
         default="available-now",
         help="available-now (default): to the end of the data, then stop. Or an interval such as '10 seconds': "
-        "a batch so often; `all` then runs the stages side by side, and the first that fails stops the others",
+        "a batch each time; `all` then runs the stages side by side, and the first that fails stops the others",
     )
     parser.add_argument(
         "--accept",
         action="append",
         default=[],
         metavar="CODE",
-        help="start although nobody can tell about this finding; the history keeps the code",
+        help="start although this finding is 'cannot tell'; the history keeps the code",
     )
     parser.add_argument(
         "--log", choices=("text", "json"), default="text", help="json: one object per line on stderr, for jobs"

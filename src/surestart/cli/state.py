@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help="rows whose key has this value in one of its columns, or in the one named: COLUMN=TEXT; several: all of "
-        "them. Reads the whole store",
+        help="rows whose key has this value in one of its columns, or in the one named: COLUMN=TEXT; given "
+        "several times, all must match. Reads the whole store",
     )
     parser.add_argument(
         "--limit",

@@ -1,4 +1,4 @@
-"""How a stage begins after a remedy: in the journal with the remedy, heeded by the runner at every start.
+"""How a stage begins after a remedy: in the journal with the remedy, obeyed by the runner at every start.
 
     below       Kafka: the first offset of each partition
     version     Delta: the first version of the input table; None: what the table holds, then what comes
