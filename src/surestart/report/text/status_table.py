@@ -12,6 +12,8 @@ from surestart.words.amounts import time_text
 from surestart.words.finding import labelled
 from surestart.words.inert import inert
 
+EACH = "each with its place"
+
 
 @dataclass(frozen=True)
 class TableStatus:
@@ -86,20 +88,30 @@ def _lines(
     yield f"{environment.pipeline} · {environment.name}"
     yield ""
     place = f"{environment.root}/tables" if environment.root else f"{environment.catalog}.{environment.schema}"
-    yield from labelled("tables", inert(place, 300), indent=0, gap=13)
+    # Declared streams lie anywhere: each names its own place then.
+    elsewhere = bool(environment.root) and not all(_is_below(query.checkpoint, environment) for query in queries)
+    yield from labelled("tables", EACH if elsewhere else inert(place, 300), indent=0, gap=13)
     width = max([8, *(len(table.name) for table in tables)])
     yield f"  {'':<{width}}  {'rows':>11}  {'version':>7}  {'written UTC':<11}  by"
     for table in tables:
         yield f"  {table.name:<{width}}  {_table(table)}"
+        if elsewhere:
+            yield f"  {'':<{width}}  {inert(table.place, 300)}"
     yield ""
-    yield from labelled("checkpoints", inert(environment.checkpoint_root, 300), indent=0, gap=13)
+    yield from labelled("checkpoints", EACH if elsewhere else inert(environment.checkpoint_root, 300), indent=0, gap=13)
     width = max([8, *(len(query.stage) for query in queries)])
     for query in queries:
         yield f"  {query.stage:<{width}}  {_query(query)}"
+        if elsewhere:
+            yield f"  {'':<{width}}  {inert(query.checkpoint, 300)}"
         if query.position:
             yield f"  {'':<{width}}  at {inert(query.position, 74 - width)}"
     yield ""
     yield f"Next: {surestart('doctor', place=Place(environment.name, options))}"
+
+
+def _is_below(checkpoint: str, environment: Environment) -> bool:
+    return checkpoint.startswith(f"{environment.checkpoint_root}/")
 
 
 def _table(table: TableStatus) -> str:
