@@ -105,7 +105,7 @@ def _behind(text: Column) -> Column:
     # twice, because a text with a bracket in it could end the list itself.
     lengths = [F.json_array_length(F.concat(F.lit("["), text, F.lit(end))) for end in (",0]", ",0,0]")]
     alone = F.coalesce((lengths[0] == 2) & (lengths[1] == 3), F.lit(False))
-    return F.when(~alone, "unreadable: something stands behind the JSON object")
+    return F.when(~alone, "unreadable: something follows the JSON object")
 
 
 def _no_texts(text: Column, message: Column) -> list[Column]:

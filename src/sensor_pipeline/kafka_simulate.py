@@ -180,7 +180,7 @@ def _send(
     except KafkaException as problem:
         raise CannotTell(
             f"{len(messages)} records were not sent to {topic!r} for certain: {problem.args[0].str()}",
-            meaning="The truth file does not count them. What did arrive stands in the topic.",
+            meaning="The truth file does not count them. What did arrive is in the topic.",
             next=surestart("kafka", "status"),
             code="KafkaNotDelivered",
         ) from None
@@ -207,7 +207,7 @@ def _deliver(producer: Any, topic: str, messages: list[tuple[bytes, bytes]], tra
         raise CannotTell(
             f"{left + len(failed)} of {len(messages)} records were not delivered to {topic!r}: "
             f"{failed[0] if failed else 'no answer'}",
-            meaning="The truth file does not count them. What did arrive stands in the topic.",
+            meaning="The truth file does not count them. What did arrive is in the topic.",
             next=surestart("kafka", "status"),
             code="KafkaNotDelivered",
         )

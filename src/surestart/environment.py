@@ -109,12 +109,12 @@ class Environment:
         if self.landing and _is_inside(self.checkpoint_root, self.landing):
             raise _bad_path(
                 self.checkpoint_root,
-                f"lies inside the landing folder {self.landing}",
+                f"is inside the landing folder {self.landing}",
                 "The raw stage reads every file below that folder: those of its own checkpoint would become records.",
             )
         if self.landing and tables and _is_inside(tables, self.landing):
             raise UsageError(
-                f"the tables' folder {tables} lies inside the landing folder {self.landing}",
+                f"the tables' folder {tables} is inside the landing folder {self.landing}",
                 meaning="The raw stage reads every file below that folder: what it writes would be its next records.",
                 next=surestart(
                     "status", "--env", self.name, "--root", self.root, "--set", f"landing={self.root}/landing"
@@ -123,7 +123,7 @@ class Environment:
         if tables and _is_inside(self.checkpoint_root, tables):
             raise _bad_path(
                 self.checkpoint_root,
-                f"lies inside the tables' folder {tables}",
+                f"is inside the tables' folder {tables}",
                 "VACUUM of a table deletes files it does not know, checkpoint files included.",
             )
 
@@ -217,7 +217,7 @@ def check_distinct_checkpoints(paths: Mapping[str, str] | Iterable[tuple[str, st
                 if _is_inside(inner, outer):
                     raise _bad_path(
                         inner,
-                        f"lies inside the checkpoint of {outer_query} ({outer})",
+                        f"is inside the checkpoint of {outer_query} ({outer})",
                         "Moving or clearing the outer one takes the inner one with it.",
                     )
 

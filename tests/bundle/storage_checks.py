@@ -22,7 +22,7 @@ def shared_checkpoints(bundle: Bundle) -> Found:
             here, path = f"{name}/{job}/{use.task}", use.path.rstrip("/")
             for other, owner in owners.items():
                 if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):
-                    yield here, f"{path} is, contains or lies inside the checkpoint of {owner}"
+                    yield here, f"{path} is, contains or is inside the checkpoint of {owner}"
             owners.setdefault(path, here)
 
 

@@ -45,7 +45,7 @@ def test_a_file_cut_at_any_byte_is_never_safe(tmp_path: Path, kind: str, committ
 
 
 def test_a_commit_cut_to_its_version_line_starts_and_is_mentioned(tmp_path: Path) -> None:
-    """Measured: Spark takes it for a whole commit. The one cut that does not stop a start."""
+    """Measured: Spark counts it as a whole commit. The one cut that does not stop a start."""
     storage = whole(tmp_path, "kafka", 5).with_file("commits/4", b"v1")
     assert verdict(storage) is Verdict.ATTENTION
     assert predict_next_start(read_checkpoint("/memory", storage)).outcome is Outcome.STARTS

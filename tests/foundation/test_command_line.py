@@ -76,7 +76,7 @@ def test_a_checkpoint_inside_a_table_is_refused(tmp_path: Path, capsys: pytest.C
     inside = f"checkpoint_root={tmp_path}/tables/sensor_raw/_checkpoints"
 
     assert main(["run", "all", "--root", str(tmp_path), "--set", inside]) == 2
-    assert "lies inside the tables' folder" in capsys.readouterr().err
+    assert "is inside the tables' folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

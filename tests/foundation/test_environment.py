@@ -85,7 +85,7 @@ def test_neither_checkpoints_nor_tables_lie_in_the_folder_whose_files_are_read()
             "local", "sensor", {"root": "/data", "checkpoint_root": "/data/landing/checkpoints"}, environ={}
         )
     assert refusal.value.code == "CheckpointPathRefused"
-    with pytest.raises(UsageError, match="tables' folder /data/tables lies inside the landing folder"):
+    with pytest.raises(UsageError, match="tables' folder /data/tables is inside the landing folder"):
         environment_from_settings(
             "local", "sensor", {"root": "/data", "landing": "/data", "checkpoint_root": "/ck"}, environ={}
         )

@@ -136,4 +136,4 @@ def test_inspect_takes_a_runtime_and_refuses_what_it_does_not_know(
     assert main(["inspect", str(checkpoint), "--spark", "15.4", "--sink", "none"]) != 2
     assert "3.5" in capsys.readouterr().out
     assert main(["inspect", str(checkpoint), "--spark", "3.10"]) == 2
-    assert "'3.10' is no known version of Spark (3.5, 4.0, 4.1, 4.2)" in capsys.readouterr().err
+    assert "'3.10' is not a known version of Spark (3.5, 4.0, 4.1, 4.2)" in capsys.readouterr().err

@@ -84,7 +84,7 @@ FAST = ("reset of raw",)
 
 
 def lost_rows(number: int, *tables: str) -> Any:
-    """Said of the table that has them, or of its input that has them no more."""
+    """Said of the table that has them, or of its input that no longer has them."""
     return pytest.raises(Refused, match=rf": {number} rows would be lost for ever: .*({'|'.join(tables)})")
 
 
@@ -94,7 +94,7 @@ def test_rows_below_that_no_input_knows_are_counted_and_named(spark: Any, stood:
     make = WAYS[way]
     assert make(spark, stood).loss == 0
     add_rows(spark, stood, "sensor_gold", PRELOADED, 7)
-    with lost_rows(7, "sensor_gold", "sensor_readings_deserialized has them no more") as refused:
+    with lost_rows(7, "sensor_gold", "sensor_readings_deserialized no longer has them") as refused:
         make(spark, stood)
     assert refused.value.code == "SourceLostRows"
     with pytest.raises(Refused, match="--accept-loss 6 was given, 7 rows would be lost"):
@@ -144,7 +144,7 @@ def test_rows_that_raw_no_longer_keeps_count_once_and_only_where_nobody_has_them
     file = delete_rows_of_first_file(spark, stood, "sensor_raw")
     # The folder still has them: a reset of raw brings them again, one of deserialize cannot.
     assert reset(spark, stood, "raw-ingest").loss == 0
-    with lost_rows(10, "sensor_raw has them no more"):
+    with lost_rows(10, "sensor_raw no longer has them"):
         reset(spark, stood, "deserialize")
     # What deserialize holds is enough for gold.
     assert reset(spark, stood, "merge-gold").loss == 0

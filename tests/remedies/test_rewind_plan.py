@@ -133,7 +133,7 @@ def refused(environment: Environment, batch: int | None, **given: Any) -> Surest
 
 @pytest.mark.parametrize(
     ("batch", "why"),
-    [(3, "stands at batch 3 already"), (9, "has no batch 9 yet"), (-2, "cannot go back to batch -2")],
+    [(3, "is at batch 3 already"), (9, "has no batch 9 yet"), (-2, "cannot go back to batch -2")],
 )
 def test_another_batch_is_refused_with_those_that_are_possible(stood: Environment, batch: int, why: str) -> None:
     error = refused(stood, batch)

@@ -114,7 +114,7 @@ def test_a_batch_that_is_whole_is_planned(lake: Lake) -> None:
     [
         (-1, "cannot go back to batch -1"),
         (99, "has no batch 99 yet"),
-        (LAST, "stands at batch 4 already"),
+        (LAST, "is at batch 4 already"),
     ],
 )
 def test_a_batch_that_is_none_to_go_back_to(lake: Lake, batch: int, why: str) -> None:

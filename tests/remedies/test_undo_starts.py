@@ -45,7 +45,7 @@ def former_checkpoint(run: StepContext, version: int) -> None:
 def test_a_checkpoint_is_not_brought_back_in_front_of_a_commit_that_spark_refuses(environment: Environment) -> None:
     run = applied(environment, RETIRE)
     former_checkpoint(run, 2)
-    with pytest.raises(Refused, match=r"stands before version 3 of sensor_raw \(DELETE\)") as refused:
+    with pytest.raises(Refused, match=r"is before version 3 of sensor_raw \(DELETE\)") as refused:
         refuse_unstartable(run)
     assert refused.value.code == "UndoWouldStop"
 

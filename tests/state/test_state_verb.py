@@ -197,7 +197,7 @@ def renamed_inside(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "pattern", "damage", "said"),
     [
-        ("within-rocks", "state/0/0/5.zip", cut, "5.zip is no whole snapshot"),
+        ("within-rocks", "state/0/0/5.zip", cut, "5.zip is not a whole snapshot"),
         ("within-rocks", "state/0/0/SSTs/*.sst", cut, "bytes of"),
         ("within-rocks", "state/0/0/SSTs/*.sst", Path.unlink, "is not there"),
         ("within-rocks", "state/0/0/SSTs/*.sst", flipped, "RocksDB says of its files"),

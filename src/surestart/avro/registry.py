@@ -148,7 +148,7 @@ class RegistryResolver:
         if found is None:
             return None
         if not isinstance(found, list):
-            raise self._out_of_reach("/subjects", "the answer is no list")
+            raise self._out_of_reach("/subjects", "the answer is not a list")
         return tuple(str(subject) for subject in found)
 
     def _get(self, path: str, missing: tuple[int, ...], forbidden: bool = False) -> Any | None:

@@ -72,7 +72,7 @@ def read_roots(args: argparse.Namespace) -> list[str]:
     if not given:
         raise UsageError(
             "no folder was named",
-            meaning="Where your checkpoints lie only you can say. Nothing was read.",
+            meaning="Only you can say where your checkpoints are. Nothing was read.",
             next=surestart(
                 "adopt", "--checkpoints", "/data/checkpoints", "--tables", "/data/tables", "-o", "surestart.toml"
             ),

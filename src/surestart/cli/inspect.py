@@ -185,6 +185,6 @@ def _refuse_what_is_of_one(args: argparse.Namespace) -> None:
         raise UsageError(
             f"{what} was given together with --all",
             meaning="It is true of one checkpoint, and each of them would be judged by it. Nothing was read.",
-            next=surestart("inspect", "--all", args.path, note="the sink of each stands in surestart.toml"),
+            next=surestart("inspect", "--all", args.path, note="surestart.toml names the sink of each"),
             code="SinkOfOneForAll",
         )

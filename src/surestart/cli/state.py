@@ -144,7 +144,7 @@ def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: NotInSta
         )
     return CannotTell(
         f"{checkpoint.location} does not have {inert(error)}, as far as it can be read",
-        meaning="The query has no stateful operator, has committed no batch yet, or this is no checkpoint.",
+        meaning="The query has no stateful operator, has committed no batch yet, or this is not a checkpoint.",
         next=surestart("inspect", args.path, "--sink", "none"),
         code="StateNotThere",
     )
@@ -161,7 +161,7 @@ def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows
     if isinstance(store.failure, NotInstalled):
         return CannotTell(
             what,
-            meaning="The rows lie in files of RocksDB, which are read with a library that nothing else needs.",
+            meaning="The rows are in files of RocksDB, which are read with a library that nothing else needs.",
             next=install_extra("state"),
             code="StateReaderNotInstalled",
         )

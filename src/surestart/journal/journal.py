@@ -261,7 +261,7 @@ def _read_entry(note: str) -> JournalEntry | None:
     except (ValueError, KeyError, TypeError) as problem:
         raise CannotTell(
             "the journal of remedies has an entry that this version cannot read",
-            meaning="Whether a remedy stands half-way cannot be told, so nothing is started.",
+            meaning="Whether a remedy is half-way cannot be told, so nothing is started.",
             next=surestart("--version", note="and use the version that wrote it, or a newer one"),
             code="JournalUnreadable",
         ) from problem
@@ -271,7 +271,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
     if spark is None:
         raise CannotTell(
             f"the journal of remedies {sql} is in a catalog and no session was given",
-            meaning="Whether a remedy stands half-way is known to the catalog only.",
+            meaning="Whether a remedy is half-way is known to the catalog only.",
             next=surestart("history", note="on the cluster, or through Databricks Connect"),
             code="JournalOutOfReach",
         )

@@ -269,7 +269,7 @@ def _changed(environment: Environment, stage: str, table: Table, commit: Commit)
     when = datetime.datetime.fromtimestamp((commit.timestamp or 0) / 1000, datetime.UTC)
     return Refused(
         f"version {commit.version} of {table.name} ({commit.operation}, {when:%Y-%m-%d %H:%M} UTC) removes or rewrites "
-        f"rows, belongs to no remedy, and {stage} has still to read what lies around it",
+        f"rows, belongs to no remedy, and {stage} has yet to read what is around it",
         meaning="To get past what an undo has taken back it would pass over this commit as well, rows that it adds "
         "included. Nothing was started.",
         next=plan_command(environment, "replay", stage, "--from-output"),

@@ -81,5 +81,5 @@ def jobs_paused(journal: Journal, query: str, environment: Environment, options:
         f"not set as they were: {', '.join(labels)}",
         f"{query} may start, and its job does not start it. Nothing is lost, the backlog grows.",
         surestart(verb, digest, place=Place(environment.name, options), note="where nobody does so yet"),
-        "un-pause them by hand: those that were paused before the remedy look the same.",
+        "unpause them by hand: those that were paused before the remedy look the same.",
     )

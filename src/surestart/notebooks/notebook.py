@@ -246,7 +246,7 @@ def _databricks_widgets() -> Widgets:
     if dbutils is None:
         raise UsageError(
             "this Python has no notebook variable 'dbutils'",
-            meaning="A notebook on Databricks has it, a wheel task and a plain script have not: there are no widgets.",
+            meaning="A notebook on Databricks has it; a wheel task and a plain script do not: there are no widgets.",
             next=surestart("run", "--help", note="outside a notebook, use the command line"),
         )
     widgets: Widgets = dbutils.widgets

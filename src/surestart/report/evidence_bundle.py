@@ -61,7 +61,7 @@ def write_bundle(folder: Path, environment: Environment, diagnoses: Sequence[Dia
     except OSError as error:
         raise UsageError(
             f"the bundle cannot be written to {folder}: {error.strerror or error}",
-            meaning="The diagnosis above stands; only its copy is missing.",
+            meaning="The diagnosis above is right; only its copy is missing.",
             next=surestart("doctor", "--bundle", "/a/folder/you/may/write"),
             code="BundleNotWritten",
         ) from error

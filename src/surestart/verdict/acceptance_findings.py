@@ -166,7 +166,7 @@ def fresh_cannot_tell(
         "If it did, every one of them is read and written again. A "
         "query that has never written there may be said to be new.",
         commands.settle("SINK_FRESH_START_UNCLEAR", "new"),
-        "start before the sink is known to be empty or the start position to lie past its rows.",
+        "start before you know that the sink is empty, or the start position to be past its rows.",
     )
 
 
@@ -287,13 +287,13 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
     first = evidence.commits[0].version if evidence.commits else None
     why = f"its {evidence.source} begins at version {first}"
     if evidence.unreached:
-        why = f"this query's last commit is older than version {first}, and what came behind it is not known"
+        why = f"this query's last commit is older than version {first}, and what came after it is not known"
     if first is None:
         why = f"its {evidence.source} has no commit left that says who wrote it"
     if evidence.unknown_features:
         why = f"it needs {', '.join(map(inert, evidence.unknown_features[:5]))} of its readers, which is not known here"
     elif not evidence.sees_newest:
-        why = "newer commits may stand in the catalog only"
+        why = "only the catalog may have the newer commits"
     elif evidence.retention_text:
         why = f"it forgets queries after {evidence.retention_text!r} (delta.setTransactionRetentionDuration)"
     return Finding(

@@ -26,7 +26,7 @@ def judge_fresh(case: SinkCase) -> SinkAcceptance:
     if evidence.has_rows is False:
         return case.answer(Acceptance.ACCEPTS, "is empty: everything is read again into it")
     if _is_as_a_remedy_left_it(case):
-        return case.answer(Acceptance.ACCEPTS, "is as the newest remedy left it: the stage begins behind its rows")
+        return case.answer(Acceptance.ACCEPTS, "is as the newest remedy left it: the stage begins after its rows")
     others = evidence.identities(case.declaration.query, sink.step)
     others.pop(case.next.query_id or "", None)
     named = {

@@ -115,7 +115,7 @@ def judge_unsigned(case: SinkCase) -> SinkAcceptance:
     latest = evidence.commits[-1].version if evidence.commits else -1
     if not evidence.sees_newest or (evidence.latest_version is not None and latest < evidence.latest_version):
         finding = say.incomplete(sink, evidence, case.commands)
-        return case.answer(Acceptance.CANNOT_TELL, "newer commits may stand elsewhere", finding)
+        return case.answer(Acceptance.CANNOT_TELL, "newer commits may be elsewhere", finding)
     trace = trace_unsigned(case.next, evidence.commits)
     # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
     lost = find_lost_output(sink, evidence, "", case.commands, owned=trace.owned, done=case.next.batch)

@@ -126,7 +126,7 @@ def read_remedies(environment: Environment, session: SparkSession | None = None)
     except OSError as error:
         raise CannotTell(
             f"the journal of remedies {folder} cannot be read: {type(error).__name__}: {error.strerror or error}",
-            meaning="Whether a remedy stands half-way cannot be told.",
+            meaning="Whether a remedy is half-way cannot be told.",
             next=typed("ls", "-ld", folder),
             code="JournalUnreadable",
         ) from error

@@ -86,7 +86,7 @@ def _find_in_log(
         yield Finding(
             "SOURCE_COMMITS_VANISHED",
             Severity.UNSAFE,
-            f"the checkpoint stands at version {first} of {source.target}, whose log ends at {latest}",
+            f"the checkpoint is at version {first} of {source.target}, whose log ends at {latest}",
             f"Commits {latest + 1}..{first - 1} were there when they were read and are gone: the table was put back to "
             "an older copy. Versions that are written next get numbers that the stream counts as read.",
             commands.plan("replay"),
@@ -118,7 +118,7 @@ def _find_in_log(
         yield Finding(
             "SOURCE_READ_UNDONE",
             Severity.UNSAFE,
-            f"the stage stands at version {first} of {source.target}, among versions {undone.before + 1} to "
+            f"the stage is at version {first} of {source.target}, among versions {undone.before + 1} to "
             f"{undone.last}, which an undo has taken back",
             "It has read rows that the table no longer has, and its output holds them. The start is refused.",
             commands.plan("reset"),
@@ -199,7 +199,7 @@ def _returned(
         "SOURCE_ROWS_RETURN",
         Severity.UNSAFE if met else Severity.CANNOT_TELL,
         f"{source.target}: {_versions(returned)} brings back rows that were removed",
-        "The stream takes them for new rows. Those that it has passed on before come twice downstream.",
+        "To the stream they are new rows. Those that it has passed on before come twice downstream.",
         commands.plan("replay"),
         "start it, or set ignoreDeletes: nothing stops the rows that come again.",
     )

@@ -173,7 +173,7 @@ def _nested(row: FleetRow, outer: str) -> Finding:
     return Finding(
         "CHECKPOINT_INSIDE_ANOTHER",
         Severity.ATTENTION,
-        f"{row.location} lies inside the checkpoint {outer}",
+        f"{row.location} is inside the checkpoint {outer}",
         "Whoever moves, copies or deletes the outer one does so to this one as well.",
         surestart("inspect", outer, "--sink", "none"),
         "move the outer checkpoint aside while the query of the inner one runs.",

@@ -106,7 +106,7 @@ def read_line(spark: str) -> SparkLine:
         return found
     runtimes = sorted(number for line in LINES for number in line.runtimes)
     raise UsageError(
-        f"{spark!r} is no known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
+        f"{spark!r} is not a known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
         f"({runtimes[0]} to {runtimes[-1]})",
         meaning="What a restart does differs between these lines and is known for them only.",
         next=surestart("inspect", "--help", note=f"then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime"),

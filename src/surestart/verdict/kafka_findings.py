@@ -140,7 +140,7 @@ def _beyond_end(evidence: KafkaEvidence, beyond: Sequence[PartitionLag], command
     return Finding(
         "KAFKA_OFFSETS_BEYOND_END",
         Severity.UNSAFE,
-        f"the checkpoint stands past the end of {len(beyond)} partition(s): {listed}",
+        f"the checkpoint is past the end of {len(beyond)} partition(s): {listed}",
         "A topic never shrinks at its end: this is another topic of the same name, or another cluster.",
         commands.plan("reset"),
         "wait until the topic has grown past the checkpoint: its records up to there would never be read.",
@@ -164,7 +164,7 @@ def _transaction_open(evidence: KafkaEvidence, waiting: Sequence[PartitionEviden
     return Finding(
         "KAFKA_TRANSACTION_OPEN",
         Severity.INFO,
-        f"{hidden} offsets in {len(waiting)} partition(s) stand behind a transaction that is still open",
+        f"{hidden} offsets in {len(waiting)} partition(s) come after a transaction that is still open",
         "They become readable when it commits or aborts; one that hangs is aborted by the cluster in time.",
         typed("kafka-transactions.sh", *place, "find-hanging", "--topic", evidence.topic),
     )

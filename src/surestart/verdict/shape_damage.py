@@ -104,7 +104,7 @@ def _bare_commit(commit: CommitLogEntry, last: bool, commands: Commands) -> Find
         "COMMIT_CUT_TO_VERSION",
         Severity.ATTENTION,
         f"{path} has its version line and nothing more ({commit.size} bytes)",
-        "Spark takes it for a whole commit"
+        "Spark counts it as a whole commit"
         + (
             " with a watermark of 0: a query with a watermark lets late rows in again." if last else "; it is not read."
         ),
@@ -171,7 +171,7 @@ def _absent(checkpoint: Checkpoint, commands: Commands) -> Finding:
             "NOT_A_CHECKPOINT",
             Severity.CANNOT_TELL,
             f"the folder holds {', '.join(checkpoint.strange[:5])} and nothing that a checkpoint has",
-            "This is another folder: a table, or a root under which checkpoints lie.",
+            "This is another folder: a table, or a root that holds checkpoints.",
             _inspect_another(checkpoint),
             "start a query on this folder: its files would mix with the ones that are there.",
         )

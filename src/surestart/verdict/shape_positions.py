@@ -186,7 +186,7 @@ def _moves_back(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]
             Severity.UNSAFE if after.batch >= newest - 1 else Severity.ATTENTION,
             f"between batch {before.batch} and {after.batch} a source moved {back}",
             "No source moves back. The file was cut off inside a number, edited, or comes from another checkpoint; "
-            "what lies between is read again under new batch ids.",
+            "what is between is read again under new batch ids.",
             commands.plan("replay"),
             "start it.",
         )

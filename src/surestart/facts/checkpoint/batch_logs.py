@@ -75,7 +75,7 @@ def parse_offset_log(batch: int, data: bytes) -> OffsetLogEntry:
     confs = fields.get("conf")
     confs = {} if confs is None else confs
     if not isinstance(confs, dict):
-        raise FormatError(TORN, f"line 2 of {what} has a conf that is no object")
+        raise FormatError(TORN, f"line 2 of {what} has a conf that is not an object")
     sources = _named(lines[2:], what) if version == 2 else _by_position(lines[2:])
     control = fields.get("controlBatchInfo")
     if isinstance(control, dict):

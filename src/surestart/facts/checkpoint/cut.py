@@ -126,7 +126,7 @@ def _take_sources(
     for entry in _listed(storage, "sources"):
         path = f"sources/{entry.name}"
         if entry.kind != FOLDER:
-            raise CannotCut(f"{path} is no folder of a source")
+            raise CannotCut(f"{path} is not a folder of a source")
         folders.append(path)
         entries = {one.name: one for one in _listed(storage, path)}
         for name in [name for name, one in entries.items() if one.kind == FOLDER]:
@@ -296,9 +296,9 @@ def _entry_number(line: bytes, path: str, index: int) -> int:
     try:
         number = parse_object(split_log_lines(bytes(line), path)[0], path)["batchId"]
     except (FormatError, KeyError) as error:
-        raise CannotCut(f"line {index + 1} of {path} is no entry of a list of files") from error
+        raise CannotCut(f"line {index + 1} of {path} is not an entry of a list of files") from error
     if type(number) is not int:
-        raise CannotCut(f"line {index + 1} of {path} is no entry of a list of files")
+        raise CannotCut(f"line {index + 1} of {path} is not an entry of a list of files")
     return number
 
 

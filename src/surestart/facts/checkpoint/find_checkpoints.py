@@ -77,7 +77,7 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: b
             yield FoundPlace(_join(path, name), "a link that leads out of the root, or to nothing", inside)
         below = sorted(_worth_a_look(found, is_one, table), reverse=True)
         if below and depth == DEPTH:
-            yield FoundPlace(path, f"more than {DEPTH} folders deep: what lies below was not looked into", inside)
+            yield FoundPlace(path, f"more than {DEPTH} folders deep: what is below was not searched", inside)
         else:
             waiting += [(_join(path, name), inside, depth + 1) for name in below]
 

@@ -36,7 +36,7 @@ def read_metadata(storage: Storage, root: Mapping[str, FolderEntry]) -> tuple[st
     if "metadata" not in root:
         return None, None, b""
     if root["metadata"].kind == FOLDER:
-        return None, LogFault("metadata", NOT_A_FILE, "a folder stands where a file belongs"), b""
+        return None, LogFault("metadata", NOT_A_FILE, "there is a folder where a file belongs"), b""
     data = read_listed_bytes(storage, "metadata")
     if isinstance(data, LogFault):
         return None, data, b""

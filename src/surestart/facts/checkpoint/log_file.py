@@ -127,7 +127,7 @@ def read_log_bytes(storage: Storage, path: str) -> bytes | LogFault:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except IsADirectoryError:
-        return LogFault(path, NOT_A_FILE, "a folder stands where Spark keeps a file")
+        return LogFault(path, NOT_A_FILE, "there is a folder where Spark keeps a file")
     except NotRead as error:
         return LogFault(path, TOO_LARGE, str(error))
     except OSError as error:

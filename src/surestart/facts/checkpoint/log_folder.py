@@ -70,7 +70,9 @@ def read_log_folder(storage: Storage, name: str) -> LogFolder:
     except FileNotFoundError:
         return LogFolder(name, exists=False)
     except NotADirectoryError:
-        return LogFolder(name, exists=True, faults=(LogFault(name, NOT_A_FILE, "a file stands where a folder should"),))
+        return LogFolder(
+            name, exists=True, faults=(LogFault(name, NOT_A_FILE, "there is a file where a folder should be"),)
+        )
     except OSError as error:
         return LogFolder(name, exists=None, faults=(LogFault(name, UNREADABLE, f"{type(error).__name__}: {error}"),))
     return seen.as_folder()
@@ -119,7 +121,7 @@ class _Seen:
         if entry.kind == FOLDER:
             # Spark's listing passes over it, Spark's writing runs into it.
             if len(self.blocked) < FAULTS:
-                self.faults.append(LogFault(path, NOT_A_FILE, "a folder stands where a file belongs"))
+                self.faults.append(LogFault(path, NOT_A_FILE, "there is a folder where a file belongs"))
             self.blocked.append(batch)
             return
         self.ids.append(batch)

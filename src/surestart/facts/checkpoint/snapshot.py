@@ -245,7 +245,7 @@ def _list_root(storage: Storage) -> dict[str, FolderEntry] | Checkpoint:
         signpost = read_signpost(Path(storage.location)) if storage.kind == "local" else None
         said = f", and says that the checkpoint {signpost.says}" if signpost else ""
         return _absent(
-            storage, exists=True, fault=LogFault("", NOT_A_FILE, f"a file stands where the folder should{said}")
+            storage, exists=True, fault=LogFault("", NOT_A_FILE, f"there is a file where the folder should be{said}")
         )
     except OSError as error:
         return _absent(storage, exists=None, fault=LogFault("", UNREADABLE, f"{type(error).__name__}: {error}"))

@@ -279,7 +279,9 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
     for name, kind, length in entries:
         if kind != FILE:
             if STATE_FILE.fullmatch(name) and len(tally.faults) < FAULTS:
-                tally.faults.append(LogFault(f"{folder}/{name}", UNREADABLE, f"{folder}/{name} is no file: not opened"))
+                tally.faults.append(
+                    LogFault(f"{folder}/{name}", UNREADABLE, f"{folder}/{name} is not a file: not opened")
+                )
             continue
         tally.files += 1
         tally.size += length

@@ -237,7 +237,7 @@ def _family(java: _Java) -> StoreSchema:
 def _columns(text: str) -> Struct:
     found = read_type(parse_object(text, "the state schema"))
     if not isinstance(found, Struct):
-        raise Torn("the state schema is no struct")
+        raise Torn("the state schema is not a struct")
     return found
 
 

@@ -56,7 +56,7 @@ class RocksDbNotes:
 def read_notes(storage: Storage, data: bytes, what: str) -> RocksDbNotes:
     """What the snapshot says of itself.
 
-    FormatError: it is no whole snapshot, or (kind VERSION) one of another writer's form, which may well be whole.
+    FormatError: it is not a whole snapshot, or (kind VERSION) one of another writer's form, which may well be whole.
     storage: where its bytes come from, whose budget pays for what they unpack to."""
     fields = _metadata(storage, data, what)
     items = [(folder, item) for folder, key in _LISTS for item in _items(fields, key)]
@@ -110,7 +110,7 @@ def _metadata(storage: Storage, data: bytes, what: str) -> Mapping[str, Any]:
     except FormatError:
         raise
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise FormatError(TORN, f"{what} is no whole snapshot ({type(error).__name__})") from error
+        raise FormatError(TORN, f"{what} is not a whole snapshot ({type(error).__name__})") from error
     if len(text) > LOG_LIMIT:
         raise FormatError(TORN, f"{what} names its files in more than {LOG_LIMIT:,} bytes")
     charge(storage, weight(text), what)

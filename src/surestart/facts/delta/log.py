@@ -72,7 +72,7 @@ class DeltaLog:
     created: int | None = None
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     commits: tuple[Commit, ...] = ()  # those that had to be read anyway, oldest first; read_history gives more
-    catalog_managed: bool = False  # newer commits may stand in the catalog only: the latest version is a lower bound
+    catalog_managed: bool = False  # only the catalog may have the newer commits: the latest version is a lower bound
     unknown_features: tuple[str, ...] = ()  # that a reader has to know: what is read here may not be all there is
 
     @property

@@ -106,7 +106,7 @@ def _file_rows(log: DeltaLog, file: ActiveFile, wanted: dict[str, dict[str, Any]
     if file.deletion_vector:
         raise CannotTell(
             f"{log.location}: file {file.path} has a deletion vector ({file.deleted_rows} rows deleted)",
-            meaning="Which of its rows are deleted stands in a bitmap that this reader does not decode.",
+            meaning="A bitmap says which of its rows are deleted, and this reader does not decode it.",
             next=spark_sql(f"SELECT count(*) FROM {delta_name(log.location)}"),
             do_not="count the file's rows as they are: deleted ones would be counted.",
             code="DeletionVector",

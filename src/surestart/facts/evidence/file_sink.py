@@ -138,7 +138,7 @@ def _first_fault(files: Storage, found: Mapping[str, FolderEntry], begin: int) -
     """Of the files that the next compaction and every reader read: the newest compact file and all behind it."""
     read = [name for name in found if _number(name) >= begin or name == f"{begin - 1}.compact"]
     if len(read) > MOST_BEHIND:
-        raise OSError(f"{len(read):,} files behind its newest compact file, which are not all read")
+        raise OSError(f"{len(read):,} files after its newest compact file, which are not all read")
     faults = (_fault(files, found[name]) for name in sorted(read, key=_number, reverse=True))
     return next((fault for fault in faults if fault is not None), None)
 

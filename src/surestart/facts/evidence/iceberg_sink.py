@@ -260,7 +260,7 @@ def _unpacked(data: bytes, path: str) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             return file.read(MOST_BYTES + 1)
     except (OSError, EOFError) as error:
-        raise OSError(f"{path} is no whole gzip file: {error}") from error
+        raise OSError(f"{path} is not a whole gzip file: {error}") from error
 
 
 def _snapshots(metadata: Mapping[str, Any]) -> dict[int, Snapshot]:

@@ -60,7 +60,7 @@ def read_sink(sink: SinkDeclaration, *, count_rows: bool, query_id: str | None =
     if sink.kind in FILE_SINKS:
         return read_file_sink(sink.path or sink.target)
     if sink.kind == "iceberg" and not sink.path:
-        return sink_unreadable("only its catalog knows where its metadata lies: name its folder instead", ICEBERG)
+        return sink_unreadable("only its catalog knows where its metadata is: name its folder instead", ICEBERG)
     if sink.kind == "iceberg":
         return read_iceberg_sink(sink.path, query_id)
     if not sink.path:

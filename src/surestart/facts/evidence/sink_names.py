@@ -81,7 +81,7 @@ def read_sink_name(name: str) -> SinkDeclaration:
     if not colon or any(mark in kind for mark in "/.`") or target.startswith("//") or kind in _SCHEMES:
         return _table("delta", name)
     if kind not in SINK_KINDS:
-        raise _unknown(f"{kind!r} is no kind of sink: {', '.join(SINK_KINDS)}")
+        raise _unknown(f"{kind!r} is not a kind of sink: {', '.join(SINK_KINDS)}")
     if not target:
         raise _unknown(f"--sink {name} names no target")
     sink = SinkDeclaration(kind=kind, target=target, path=target if kind in FILE_SINKS or "/" in target else "")

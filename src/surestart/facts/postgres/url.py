@@ -128,8 +128,8 @@ class DatabaseUrl:
             # Not repeated: this text may be the URL with its password.
             raise UsageError(
                 "the setting postgres_url holds a URL, and not the name of the place where the URL is kept",
-                meaning="Settings stand in process lists, shell histories, job definitions and in the commands that "
-                "the doctor prints. Nothing was started. A password that was given here is to be changed.",
+                meaning="Settings are seen in process lists, shell histories, job definitions and in the commands that "
+                "the doctor prints. Nothing was started. Change a password that was given here.",
                 next=replace(_OF_THE_DEFAULT, first=cls(variable=DEFAULT_VARIABLE).put),
                 do_not="put a password on a command line, into databricks.yml or into a job parameter.",
                 code="DatabaseUrlInCode",

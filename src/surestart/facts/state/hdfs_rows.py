@@ -91,7 +91,7 @@ def _of_delta(storage: Storage, path: str, seen: set[bytes], look: RowReading) -
         found[record.key] = record.value
         if not look.hold(len(record.key) + len(record.value or b"")):
             if look.few is not None:
-                look.notes.append(f"{path} is large: a row behind those that were read may replace one of these")
+                look.notes.append(f"{path} is large: a later row may replace one of those that were read")
                 yield from _written(found)
             raise TooLarge(f"{path} and what is newer hold more rows than fit into memory here")
     yield from _written(found)

@@ -234,7 +234,7 @@ def _unpack(data: bytes, place: Path, what: str) -> None:
                         raise TornFile(f"{local} in {what} unpacks to more than {SNAPSHOT_LIMIT >> 20} MB")
                     (place / local).write_bytes(unpacked_bytes)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise TornFile(f"{what} is no whole snapshot ({type(error).__name__})") from error
+        raise TornFile(f"{what} is not a whole snapshot ({type(error).__name__})") from error
 
 
 def _place(storage: Storage, path: str, local: Path) -> None:

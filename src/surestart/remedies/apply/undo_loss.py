@@ -140,7 +140,7 @@ def _refuse_other_topic(run: StepContext, link: Link) -> str:
     if former and latest and former != latest:
         raise Refused(
             f"since the remedy {link.query} has read from another topic of the same name ({latest}, was {former})",
-            meaning="The former checkpoint stands at offsets of the former topic: the stage would leave out the new "
+            meaning="The former checkpoint is at offsets of the former topic: the stage would leave out the new "
             "one's records up to there. Nothing was changed.",
             next=surestart("doctor", link.name, place=named(run.environment)),
             code="TopicReplaced",

@@ -92,7 +92,7 @@ def _has_read_on(run: StepContext, link: Link, before: int) -> Refused:
 def _would_stop(run: StepContext, link: Link, commit: Commit) -> Refused:
     assert link.input is not None
     return Refused(
-        f"the former checkpoint of {link.query} stands before version {commit.version} of {link.input.name} "
+        f"the former checkpoint of {link.query} is before version {commit.version} of {link.input.name} "
         f"({commit.operation}), which removes or rewrites rows and belongs to no remedy",
         meaning="A stream stops there: the stage could not start after "
         "the undo. Nothing was changed; the remedy stands.",

@@ -160,7 +160,7 @@ def refuse_unwritable(facts: Sequence[LinkFacts]) -> None:
     for table in [table for table in tables if not table.replaceable]:
         raise Refused(
             f"{table.table.label} is known by name, and this Spark cannot overwrite rows of such a table",
-            meaning="Spark 3.5 takes it for a TRUNCATE, which Delta refuses, so the remedy would stand half-way. "
+            meaning="Spark 3.5 takes it for a TRUNCATE, which Delta refuses, so the remedy would stop half-way. "
             "Nothing was planned.",
             next=surestart("plan", "--help", note="on Spark 4.0 or newer, which reads these tables and checkpoints"),
             do_not="delete the rows or the checkpoint by hand.",

@@ -40,7 +40,7 @@ class StayRule:
     capped        the same tables' versions now, where `held` is an older one: no more stays than is there
     within        marks of the stage above: its rows from there on are removed too
     at_most       source -> partition -> first offset to read again, where somebody has named it
-    at_least      source -> partition -> mark below which rows stay in any case: the source has them no more
+    at_least      source -> partition -> mark below which rows stay in any case: the source no longer has them
     """
 
     kind: str

@@ -186,7 +186,7 @@ def call_failed(failure: JobsCallFailed, doing: str, job: JobState, changed: Seq
         f"{doing}: {failure}",
         meaning="The workspace gave no usable answer; whether the last call had an effect is unknown.",
         next=typed("databricks", "jobs", "get", job.job_id, note="when it answers, run the same command again"),
-        do_not="clear any output before the jobs are known to stand still.",
+        do_not="clear any output before you know that the jobs stand still.",
         code="JobsNotReachable",
     )
 

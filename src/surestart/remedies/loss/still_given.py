@@ -84,7 +84,7 @@ class SourceGives:
             places = f"{len(groups)} file{'' if len(groups) == 1 else 's'}"
             return f"{places} in {self.environment.landing} are gone, or not what was read", False
         if self.link.input is not None:
-            return f"{self.link.input.name} has them no more", False
+            return f"{self.link.input.name} no longer has them", False
         return f"whether {self.label} gives them again cannot be told, or it does not", False
 
     def _not_in_topic(self, rows: DataFrame, source: KafkaSource) -> DataFrame:

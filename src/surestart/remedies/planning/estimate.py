@@ -59,7 +59,7 @@ def check_loss(
             meaning="They would be removed, and cannot stay either: their offsets mean other records now, which would "
             "be left out. Nothing was planned.",
             next=plan("--accept-loss", loss.rows, note="once they are kept elsewhere, or nobody needs them"),
-            do_not="begin behind them in the new topic.",
+            do_not="begin after them in the new topic.",
             code="SourceLostRows",
         )
     if accepted is None:

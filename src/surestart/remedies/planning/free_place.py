@@ -73,7 +73,7 @@ def refuse_no_fork_place(environment: Environment, chain: Chain, link: Link, giv
         raise _not_free(environment, link, "fork", f"{target} is there already, a {_kind(target)}")
     own = checkpoint_place(link.checkpoint), checkpoint_place(str(target))
     if _is_within(own[1], own[0]):
-        raise _not_free(environment, link, "fork", f"{target} lies inside the checkpoint {link.checkpoint}")
+        raise _not_free(environment, link, "fork", f"{target} is inside the checkpoint {link.checkpoint}")
     for what in (*_around(target), *_of_others(environment, chain, link, target)):
         raise _not_free(environment, link, "fork", what)
     _refuse_unwritable(target.parent)
@@ -109,7 +109,7 @@ def _taken(target: Path, origin: Path) -> Iterator[str]:
     if here == there:
         yield f"{target} is where it is already"
     elif _is_within(there, here):
-        yield f"{target} lies inside the checkpoint {origin}"
+        yield f"{target} is inside the checkpoint {origin}"
     elif _is_within(here, there):
         yield f"{target} holds the checkpoint {origin}"
     elif (target.exists() or target.is_symlink()) and former_signpost(origin, target) is None:
@@ -119,11 +119,11 @@ def _taken(target: Path, origin: Path) -> Iterator[str]:
 def _around(target: Path) -> Iterator[str]:
     for folder in target.parents:
         if (folder / "_delta_log").is_dir() or (folder / "_spark_metadata").is_dir():
-            yield f"{target} lies inside the table {folder}: a VACUUM deletes what it does not know"
+            yield f"{target} is inside the table {folder}: a VACUUM deletes what it does not know"
         elif folder.name == RETIRED:
-            yield f"{target} lies inside {folder}, where remedies put aside what is no longer used"
+            yield f"{target} is inside {folder}, where remedies put aside what is no longer used"
         elif (folder / "metadata").exists() and (folder / "offsets").is_dir():
-            yield f"{target} lies inside the checkpoint {folder}"
+            yield f"{target} is inside the checkpoint {folder}"
 
 
 def _of_others(environment: Environment, chain: Chain, link: Link, target: Path) -> Iterator[str]:
@@ -131,16 +131,16 @@ def _of_others(environment: Environment, chain: Chain, link: Link, target: Path)
     for other in chain:
         place = checkpoint_place(other.checkpoint)
         if other.name != link.name and (_is_within(there, place) or _is_within(place, there)):
-            yield f"{target} is, or lies in or around, the checkpoint of {other.name}, {other.checkpoint}"
+            yield f"{target} is, contains or is inside the checkpoint of {other.name}, {other.checkpoint}"
         # What a declared stream reads and nobody has said, its checkpoint says without a path.
         stage = other.stage
         said = stage.stream if isinstance(stage, DeclaredStage) else stage.declare(environment)
         for source in said.sources:
             if source.path and _is_within(there, checkpoint_place(source.path)):
-                yield f"{target} lies inside {source.path}, which {other.name} reads"
+                yield f"{target} is inside {source.path}, which {other.name} reads"
         for sink in said.sinks:
             if sink.path and _is_within(there, checkpoint_place(sink.path)):
-                yield f"{target} lies inside {sink.path}, which {other.name} writes"
+                yield f"{target} is inside {sink.path}, which {other.name} writes"
 
 
 def _is_within(place: str, folder: str) -> bool:

@@ -79,7 +79,7 @@ def plan_move(
             f"{stage} keeps its query id, its batches and its state: its sinks know it as before.",
             "Stop it first, and see that no schedule starts it. Then have its code name the new place, before its next "
             f"start: checkpointLocation = {target}",
-            f"At {origin} stands a file from then on. A job that still names it fails: it cannot begin anew there. The "
+            f"From then on a file is at {origin}. A job that still names it fails: it cannot begin anew there. The "
             f"old folder is kept in {origin.parent / '_retired'}, which takes {size_text(size)} more.",
             *_owners(origin),
             *said,

@@ -184,7 +184,7 @@ def name_readers(plan: Plan, environment: Environment, streams: Sequence[Stream]
             lines.append(
                 f"{', '.join(names)}, declared in surestart.toml, {'reads' if len(names) == 1 else 'read'} "
                 f"{effect.target}: what is taken back has been read there or will be, and the stream stops at the "
-                "change. Retire it before, and let it begin anew behind the change."
+                "change. Retire it before, and let it begin anew after the change."
             )
     return replace(plan, statements=(*plan.statements, *lines)) if lines else plan
 

@@ -111,7 +111,7 @@ def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) ->
         f"{readers} read the table of {top.query}, and {'is' if len(links) == 2 else 'are'} declared only",
         meaning="A stream whose code is not surestart's cannot be told to pass over what a RESTORE takes back: it "
         "would read those rows all the same, and stop at the RESTORE. Nothing was planned.",
-        next=plan_command(environment, "retire", direct, note="then rewind, and let it begin anew behind that"),
+        next=plan_command(environment, "retire", direct, note="then rewind, and let it begin anew after that"),
         do_not="restore the table by hand under them.",
         code="TablesAreRead",
     )

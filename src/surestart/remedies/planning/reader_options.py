@@ -95,7 +95,7 @@ def _of_delta(source: str, position: DeltaPosition) -> ReaderOptions:
     version = position.version
     if position.initial_snapshot:
         said = f"it stood inside the first snapshot, of version {version}: no option begins there. Without one all of"
-        return ReaderOptions(source, {}, (f"{said} the table is read, with the rows that it had given by then",))
+        return ReaderOptions(source, {}, (f"{said} the table is read, with the rows that it had given until then",))
     files = position.index + 1
     said = f"it stood inside version {version}: the first {files} files of that come again" if files > 0 else ""
     return ReaderOptions(source, {"startingVersion": str(version)}, (said,) if said else ())

@@ -83,7 +83,7 @@ def choose_batch(
         batch, by_time = _batch_at(environment, link, standing, ids, possible, to.time or 0)
     if batch == planned == committed and not newest_too:
         raise not_possible(
-            environment, link, f"stands at batch {batch} already: nothing would be taken back", between, last
+            environment, link, f"is at batch {batch} already: nothing would be taken back", between, last
         )
     if batch not in possible:
         why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"

@@ -57,9 +57,7 @@ def _next(adoption: Adoption, path: Path, again: NextStep) -> NextStep:
     if not adoption.adopted and not adoption.known:
         # There is nothing yet that a doctor could look at.
         helps = next((note.next for note in adoption.unread if note.next), NOTHING)
-        return helps or surestart(
-            "adopt", "--help", note="no checkpoint was found: name the folder that they lie under"
-        )
+        return helps or surestart("adopt", "--help", note="no checkpoint was found: name the folder that they are in")
     found = path.name == FILE and path.absolute().parent == Path.cwd()
     return surestart("doctor", *(() if found else ("--streams", path)), note="each stream, the worst first")
 

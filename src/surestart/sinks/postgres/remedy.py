@@ -105,7 +105,7 @@ def drop_kept(url: Secret, label: str, digest: str) -> None:
     schema, _, table = label.rpartition(".")
     if not schema or not table.startswith(f"{PREFIX}{digest[:16]}_"):
         raise Refused(
-            f"{label} is no table that the remedy {digest[:12]} has kept rows in",
+            f"{label} is not a table that the remedy {digest[:12]} has kept rows in",
             meaning="Nothing was dropped.",
             next=surestart("prune"),
             code="NotAKeptTable",

@@ -101,7 +101,7 @@ def _join(checkpoint: FoundCheckpoint, evidence: FoundEvidence) -> Joined:
     if len(copies) > 1 and _is_the_only_one_as_far(tables, copies) is not checkpoint:
         others = [one.location for one in copies if one is not checkpoint]
         known = [f"{one.location} knows this query" for one in tables]
-        first, last = f"the same query id stands in {', '.join(others)}", "only one of them is the stream's own"
+        first, last = f"the same query id is in {', '.join(others)}", "only one of them is the stream's own"
         return Joined(checkpoint, sources, (), (first, *known, last))
     sinks: list[JoinedSink] = []
     asks: list[str] = []

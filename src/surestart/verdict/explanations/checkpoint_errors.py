@@ -17,7 +17,7 @@ EXPLANATIONS = (
         "Spark 4.2 and later refuse to start; earlier ones make a new id without a word.",
         "Nothing happened yet. Under a new id the sink does not "
         "recognise a batch in flight and takes it a second time.",
-        "resume with the former id, which stands in the sink's own record; else reset",
+        "resume with the former id, which the sink's own record has; else reset",
         RESUME,
         "switch the check off (verifyMetadataExists.enabled) or let an older Spark start it.",
         (r"verifyMetadataExists",),
@@ -299,7 +299,7 @@ EXPLANATIONS = (
         Risk.POSSIBLE,
         "`metadata`, the file with the query id, cannot be parsed: it is torn or overwritten.",
         "Nothing was read or written. Under a new id the sink does not recognise a batch in flight.",
-        "resume with the former id, which stands in the sink's own record; else reset",
+        "resume with the former id, which the sink's own record has; else reset",
         RESUME,
         patterns=(r"Error reading stream metadata from", r"StreamMetadata.{0,80}(MappingException|ParseException)"),
     ),

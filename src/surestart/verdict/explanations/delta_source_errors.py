@@ -69,7 +69,7 @@ EXPLANATIONS = (
     Explanation(
         "RESERVOIR_VERSION_MOVED_BACK",
         Risk.POSSIBLE,
-        "The position in the source table is behind an earlier one: "
+        "The position in the source table is before an earlier one: "
         "offsets of another run are mixed in, or the table was put back.",
         "Nothing was read or written.",
         "resume, if the sink can say what it holds; else reset",
@@ -83,7 +83,7 @@ EXPLANATIONS = (
         "overwrite or RESTORE); a stream of appended rows cannot express that.",
         "Nothing was passed on. skipChangeCommits leaves out the whole commit, its new rows included; ignoreChanges "
         "passes rewritten rows on again.",
-        "replay of this stage from its output: it begins anew behind the commit, and leaves out what the output has",
+        "replay of this stage from its output: it begins anew after the commit, and leaves out what the output has",
         REPLAY,
         "set ignoreChanges in front of a sink that appends, or take a fresh checkpoint as the message says.",
         (r"Detected a data update .{0,300} in the source table",),
@@ -93,7 +93,7 @@ EXPLANATIONS = (
         Risk.NO,
         "A commit of the source table deleted rows (TRUNCATE, a full DELETE, or a partition).",
         "Nothing was passed on. Rows that were deleted before they were read are missing downstream, as upstream.",
-        "replay of this stage from its output: it begins anew behind the commit, and leaves out what the output has",
+        "replay of this stage from its output: it begins anew after the commit, and leaves out what the output has",
         REPLAY,
         "set ignoreDeletes: deletions that a RESTORE has brought back come again as new rows, each of them twice.",
         patterns=(r"Detected deleted data .{0,300} from streaming source",),

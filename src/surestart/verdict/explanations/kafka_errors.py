@@ -24,7 +24,7 @@ EXPLANATIONS = (
     Explanation(
         f"{_LOSS}.PARTITION_OFFSET_CHANGED",
         Risk.POSSIBLE,
-        "A partition's end lies before the checkpoint's position: the topic was "
+        "A partition's end is before the checkpoint's position: the topic was "
         "deleted and made again, or the broker that answered is behind for a moment.",
         "A new topic's records below the old position would be skipped in silence once it grows past it.",
         "none if it is gone after some minutes; reset if the topic id differs",
@@ -57,7 +57,7 @@ EXPLANATIONS = (
         Risk.YES,
         "The first offset of the batch is not in Kafka any more; the consumer was moved to another one.",
         "The records in between were deleted before they were read.",
-        "backfill what is kept elsewhere, then resume behind the hole",
+        "backfill what is kept elsewhere, then resume after the hole",
         BACKFILL,
         _NEVER,
     ),
@@ -93,7 +93,7 @@ EXPLANATIONS = (
         "KAFKA_MALFORMED_RECORD_TIMESTAMP",
         Risk.POSSIBLE,
         "A record's time is so far off that Spark cannot hold it: its producer counts in micro- or nanoseconds.",
-        "The batch was not written, and every start meets the record again; nothing behind it is read.",
+        "The batch was not written, and every start meets the record again; nothing after it is read.",
         "none: mend the producer; the record stays in the way until retention removes it, and is then counted as lost",
         DOCTOR,
         _NEVER,
@@ -138,7 +138,7 @@ EXPLANATIONS = (
     Explanation(
         "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED",
         Risk.POSSIBLE,
-        "The batch in flight ends behind what Kafka said at the start of "
+        "The batch in flight ends after what Kafka said at the start of "
         "this run: the topic was made again, or records were taken away.",
         "The batch was not written by this start.",
         "none if it is gone after some minutes; reset if the topic id differs",

@@ -59,7 +59,7 @@ EXPLANATIONS = (
         Risk.NO,
         "`metadata` in the checkpoint holds no query id, so a replayed batch could not be told from a new one.",
         "Nothing was written.",
-        "resume with the former id, which stands in the sink's own record; else reset",
+        "resume with the former id, which the sink's own record has; else reset",
         DOCTOR,
         "write an id of your own into it.",
         (r"\bQueryIdUnreadable\b",),
@@ -85,7 +85,7 @@ _FOUND = {
     "info": "Nothing has to be done.",
 }
 _RAISED = {
-    "unexpected": "Not known: it is no verdict on the stream.",
+    "unexpected": "Not known: it is not a verdict on the stream.",
     "stopped half-way": "Nothing is lost by the stop: the same command goes on where it was.",
     "refused": "Nothing is lost: the call ended before it would have been.",
     "cannot tell": "Not known: the call ended instead of guessing.",
@@ -106,7 +106,7 @@ def _explained(code: Code) -> Explanation:
         _risk(worst),
         code.says,
         told[worst],
-        _REMEDIES.get(code.command, "none of its own; what is true of your stage, the command below reads"),
+        _REMEDIES.get(code.command, "none of its own; the command below reads what is true of your stage"),
         code.command,
         patterns=() if _SPEAKING.fullmatch(code.name) else (rf"(?m)(?:^|[:·] |  ){code.name}(?:$|:)",),
         wrapper=code.name in _WRAPPERS,

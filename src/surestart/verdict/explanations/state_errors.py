@@ -78,7 +78,7 @@ EXPLANATIONS = (
         "INVALID_CHANGE_LOG_WRITER_VERSION", "A change log of the state has a format that this Spark does not write."
     ),
     _load("SNAPSHOT_PARTITION_ID_NOT_FOUND", "The asked-for snapshot of a state partition is not there."),
-    _load("UNCATEGORIZED", "State could not be loaded, for a reason that stands further down in the message."),
+    _load("UNCATEGORIZED", "State could not be loaded, for a reason that comes further down in the message."),
     Explanation(
         f"{_LOAD}.UNRELEASED_THREAD_ERROR",
         Risk.NO,
@@ -202,7 +202,7 @@ EXPLANATIONS = (
     Explanation(
         "STATE_STORE_INVALID_PROVIDER",
         Risk.NO,
-        "The class in spark.sql.streaming.stateStore.providerClass is no state store provider.",
+        "The class in spark.sql.streaming.stateStore.providerClass is not a state store provider.",
         "Nothing was read or written.",
         "none: correct the setting; on an existing checkpoint the pinned one is used anyway",
         RUN,

@@ -8,7 +8,7 @@ EXPLANATIONS = (
     Explanation(
         "FOREACH_BATCH_USER_FUNCTION_ERROR",
         Risk.NO,
-        "The function that writes a batch raised an error; the cause stands below it in the message.",
+        "The function that writes a batch raised an error; the cause is below it in the message.",
         "The batch is planned and not committed. Writes that the function had "
         "finished stand; sinks with (query id, batch id) recognise them on the replay.",
         "none: repair the cause, then run: the same batch comes again",
@@ -18,7 +18,7 @@ EXPLANATIONS = (
     Explanation(
         "FOREACH_USER_FUNCTION_ERROR",
         Risk.POSSIBLE,
-        "The function that writes single rows raised an error; the cause stands below it in the message.",
+        "The function that writes single rows raised an error; the cause is below it in the message.",
         "The batch is planned and not committed, and some of its rows may be written: they come again.",
         "none: repair the cause, then run; use foreachBatch with (query id, batch id) to have rows once",
         RUN,
@@ -27,7 +27,7 @@ EXPLANATIONS = (
     Explanation(
         "STREAM_FAILED",
         Risk.NO,
-        "A streaming query ended with an error; the cause stands behind it in the message.",
+        "A streaming query ended with an error; the cause is after it in the message.",
         "The batch it was in is planned and not committed, and is replayed with the same rows.",
         "none: repair the cause, then run",
         RUN,
@@ -58,7 +58,7 @@ EXPLANATIONS = (
         "A batch that it happened in is planned and not committed, and is replayed with the same rows.",
         "none: leave the setting out of the code, or run on a job cluster",
         RUN,
-        "swallow the error: code behind it would go on without the setting.",
+        "swallow the error: the code after it would go on without the setting.",
     ),
     Explanation(
         "PYTHON_ERROR_IN_BATCH",
@@ -74,7 +74,7 @@ EXPLANATIONS = (
     Explanation(
         "TASK_FAILED",
         Risk.NO,
-        "A task failed as often as it may; the cause stands below it in the message.",
+        "A task failed as often as it may; the cause is below it in the message.",
         "The batch is planned and not committed, and is replayed with the same rows.",
         "none: repair the cause, then run",
         RUN,

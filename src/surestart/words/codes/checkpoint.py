@@ -13,14 +13,14 @@ CODES: tuple[Code, ...] = (
     found("LOGS_DELETED", "unsafe", "Both logs are empty, and other files show that the query has run.", REPLAY),
     found("METADATA_MISSING", "unsafe, attention", "The query id is gone: a start makes a new one, or fails.", REPLAY),
     found("METADATA_TORN", "unsafe", "`metadata` holds no query id that can be read: every start fails.", REPLAY),
-    found("METADATA_APPENDED", "attention", "Something that Spark did not write stands behind the query id."),
+    found("METADATA_APPENDED", "attention", "Something that Spark did not write follows the query id."),
     found("IN_FLIGHT", "info", "The newest batch is planned and not committed: the next start replays it.", RUN),
     found("OFFSETS_TORN", "unsafe, attention", "An entry of `offsets/` is empty, cut off or no text.", REPLAY),
-    found("OFFSETS_APPENDED", "attention", "Something that Spark did not write stands behind an offset entry."),
+    found("OFFSETS_APPENDED", "attention", "Something that Spark did not write follows an offset entry."),
     found("OFFSETS_HOLE", "unsafe, attention", "A batch is missing between others in `offsets/`.", REPLAY),
     found("OFFSETS_DELETED", "unsafe", "`commits/` holds batches and `offsets/` none.", REPLAY),
     found("COMMITS_TORN", "unsafe, attention", "An entry of `commits/` is empty or cut off.", REPLAY),
-    found("COMMITS_APPENDED", "attention", "Something that Spark did not write stands behind a commit."),
+    found("COMMITS_APPENDED", "attention", "Something that Spark did not write follows a commit."),
     found("COMMIT_CUT_TO_VERSION", "attention", "A commit lost its content and counts as whole: late rows come again."),
     found("COMMITS_HOLE", "attention", "A commit is missing between others; no start notices it."),
     found(
@@ -70,9 +70,7 @@ CODES: tuple[Code, ...] = (
     found("STATE_SCHEMA_MOVED", "attention", "The state names schema files at the place it was moved from."),
     found("TWO_WRITERS", "attention", "Two runs wrote into this checkpoint, or a clock was set back.", HISTORY),
     found("STRANGE_FILES", "attention", "The folder holds files that Spark did not make."),
-    found(
-        "CHECKPOINT_IN_TABLE", "unsafe", "The checkpoint lies in a Delta table's folder, where VACUUM deletes.", RESET
-    ),
+    found("CHECKPOINT_IN_TABLE", "unsafe", "The checkpoint is in a Delta table's folder, where VACUUM deletes.", RESET),
     found("LEFTOVERS", "info", "Temporary files of writers that died; Spark passes over them.", RUN),
     found("START_FAILS", "unsafe", "The next start fails for a reason that has no code of its own.", REPLAY),
     found("CHECKPOINT_SHARED", "unsafe", "The folder is the checkpoint of another query or environment.", HISTORY),
