@@ -79,7 +79,7 @@ def test_as_it_is_the_notebook_says_what_a_start_would_do_and_stores_nothing(rem
     before = contents(environment)
     shown, page = remedies.run()
 
-    assert headline(page) == "Nothing is to be done; a start would be safe"
+    assert headline(page) == "There is nothing to do; a start would be safe"
     assert "No batch is in flight" in shown
     assert contents(environment) == before
     assert not plans_folder(environment).exists()

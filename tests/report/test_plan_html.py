@@ -60,7 +60,7 @@ KEEPS = (Effect("sensor_raw", "stays as it is", 3_500),)
 @pytest.mark.parametrize(
     ("given", "kind", "words"),
     [
-        ({"loss": 1_200}, "bad", "1,200 rows are lost for ever. Nobody can bring them again."),
+        ({"loss": 1_200}, "bad", "1,200 rows are lost for ever. Nothing can bring them back."),
         ({}, "look", "Nothing is lost: what is removed comes again from the source."),
         ({"remedy": "retire"}, "look", "What is removed does not come again by itself: only the undo"),
         ({"remedy": "retire", "effects": KEEPS}, "look", "Nothing is removed from any table, so nothing is lost."),
@@ -83,7 +83,7 @@ def test_what_is_lost_is_the_first_section_and_said_in_words(given: dict, kind: 
 def test_a_resume_wears_the_verdict_of_the_start(verdict: str, kind: str) -> None:
     page = page_of(make_plan(remedy="resume", method="none", steps=(), effects=KEEPS, undo="", verdict=verdict))
 
-    assert headline(page) == f"Nothing is to be done; a start would be {verdict}"
+    assert headline(page) == f"There is nothing to do; a start would be {verdict}"
     assert kind in next(page.all("section")).attributes["class"].split()
     assert first_words(page, "undo") == "There is nothing to undo."
 

@@ -136,13 +136,13 @@ def check_options(args: argparse.Namespace) -> None:
     if wanted.begins > 1 and wanted.remedy == "rewind":
         raise UsageError(
             "only one of --to-batch and --to-time can be given",
-            meaning="To where it goes back would not be clear. Nothing was planned.",
+            meaning="It would not be clear how far it goes back. Nothing was planned.",
             next=_again(args, "rewind", args.stage, "--to-batch", 0),
         )
     if wanted.begins > 1:
         raise UsageError(
             "only one of --from-batch, --from-time, --from-positions and --from-output can be given",
-            meaning="Where to begin would not be clear. Nothing was planned.",
+            meaning="It would not be clear where to begin. Nothing was planned.",
             next=_again(args, "replay", args.stage, "--from-batch", 0),
         )
 

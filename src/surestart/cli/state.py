@@ -174,7 +174,7 @@ def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows
         )
     return CannotTell(
         what,
-        meaning=f"A start that loads version {store.look.version} reads the same files. What stands behind that place "
+        meaning=f"A start that loads version {store.look.version} reads the same files. What follows that place "
         "is not known.",
         next=surestart("inspect", args.path, "--sink", "none", note="says what the next start does"),
         do_not="delete a state file so that a start gets past it: the rows in it are forgotten without a word.",

@@ -170,7 +170,7 @@ def read_claim(path: Path, size: int = 0) -> ClaimContent:
 def _unreadable(path: Path, problem: OSError) -> CannotTell:
     return CannotTell(
         f"{path} cannot be read: {problem.strerror}",
-        meaning="Who runs a query stands in its claim, which only the user who runs the stages may open: whether it "
+        meaning="Its claim says who runs a query, and only the user who runs the stages may open it: whether it "
         "runs, and whether a run has died, is not known.",
         next=typed("ls", "-ld", path),
         do_not="treat this as a query that nobody runs.",

@@ -271,7 +271,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
     if spark is None:
         raise CannotTell(
             f"the journal of remedies {sql} is in a catalog and no session was given",
-            meaning="Whether a remedy is half-way is known to the catalog only.",
+            meaning="Whether a remedy is half-way is known only to the catalog.",
             next=surestart("history", note="on the cluster, or through Databricks Connect"),
             code="JournalOutOfReach",
         )

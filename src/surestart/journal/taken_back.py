@@ -212,7 +212,7 @@ def read_commits(spark: SparkSession | None, table: Table, first: int) -> tuple[
     if spark is None:
         raise CannotTell(
             f"{table.qualified} is in a catalog and no session was given",
-            meaning="What undos have taken back from it is known to the catalog only.",
+            meaning="What undos have taken back from it is known only to the catalog.",
             next=surestart("status", note="on the cluster, or through Databricks Connect"),
             code="TableOutOfReach",
         )

@@ -276,7 +276,9 @@ def _read_list(record: Path) -> tuple[str, ...]:
 
 def _moved(environment: Environment, wanted: str, prune: Prune) -> Refused:
     what = (
-        f"it has {len(prune.going)} folders, digest {prune.digest[:12]}" if prune.going else "nothing is to be removed"
+        f"it has {len(prune.going)} folders, digest {prune.digest[:12]}"
+        if prune.going
+        else "there is nothing to remove"
     )
     return Refused(
         f"the digest {wanted[:12]} is of another list; now {what}",

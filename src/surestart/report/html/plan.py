@@ -55,10 +55,10 @@ def render_plan_html(
 def describe_state(plan: Plan, journal: Journal | None) -> tuple[str, str]:
     """What has become of the plan, in words, and the kind of sign that goes with it."""
     if journal is None and plan.remedy == "resume":
-        return f"Nothing is to be done; a start would be {plan.verdict}", KINDS.get(plan.verdict, "unknown")
+        return f"There is nothing to do; a start would be {plan.verdict}", KINDS.get(plan.verdict, "unknown")
     if journal is None:
         kind = "bad" if plan.loss else "look" if plan.steps else "note"
-        return ("A plan: nothing was changed yet" if plan.steps else "Nothing is to be done"), kind
+        return ("A plan: nothing was changed yet" if plan.steps else "There is nothing to do"), kind
     assert journal is not None
     certificate = read_proof(journal)
     said = {
@@ -93,7 +93,7 @@ def _document(plan: Plan, next_step: Sequence[Child], journal: Journal | None, l
         # What the plan says of losses must not read as what was found.
         ("lost", "What the plan said is lost" if certificate else "What is lost", lambda: _lost(plan)),
         ("meaning", "What it means", lambda: _statements(plan, limits)),
-        ("effects", "What it does to what", lambda: _effects(plan.effects, limits)),
+        ("effects", "What it changes", lambda: _effects(plan.effects, limits)),
         ("steps", "Steps", lambda: _steps(plan.steps, journal, limits)),
         ("undo", "Undo", lambda: _undo(plan, journal, limits)),
         ("raw", "The plan itself", lambda: _raw(plan, limits)),
@@ -166,7 +166,7 @@ def _lost(plan: Plan) -> Markup:
     removes = any(effect.action == REMOVE for effect in plan.effects)
     if plan.loss:
         said = signed_word(f"{plan.loss:,} rows are lost for ever", "bad")
-        return tag("p", None, said, ". Nobody can bring them again. It was accepted when this was planned.")
+        return tag("p", None, said, ". Nothing can bring them back. That was accepted when this was planned.")
     if not removes:
         return tag("p", None, signed_word("Nothing is removed", "good"), " from any table, so nothing is lost.")
     if plan.remedy == "retire":

@@ -37,7 +37,7 @@ def _lines(plan: Plan, next_command: NextStep | str) -> Iterator[str]:
             yield from _wrapped(step.what, f"  {number:>2}. ", "      ")
         yield ""
     else:
-        yield "  Nothing is to be done."
+        yield "  There is nothing to do."
         yield ""
     if plan.undo:
         yield from _wrapped(f"Undo: {plan.undo}.", "")
