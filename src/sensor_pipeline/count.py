@@ -163,7 +163,7 @@ _LEVELS, _DIGITS = 100, 1000
 
 
 def judge(payload: bytes | None) -> tuple[str, datetime, int, float, float, float] | None:
-    """A good record's sensor, time, revision and three values; None for one that belongs into quarantine."""
+    """A good record's sensor, time, revision and three values; None for one that belongs in quarantine."""
     if payload is None:
         return None
     try:
@@ -212,7 +212,7 @@ def _check_depth(text: str) -> None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _short(number: str) -> str:

@@ -82,6 +82,6 @@ class StoppedHalfway(SurestartError):
 
 
 class Unexpected(SurestartError):
-    """A fault of surestart itself. It is no verdict on anything."""
+    """A fault of surestart itself. It is not a verdict on anything."""
 
     exit_code = EXIT_UNEXPECTED

@@ -42,7 +42,7 @@ def open_fork(environment: Environment, folder: str | Path) -> ForkEnvironment:
     place = Path(folder).expanduser().absolute()
     if not (place / NOTE).is_file() or not (place / TABLES).is_dir():
         raise UsageError(
-            f"{place} is no fork",
+            f"{place} is not a fork",
             meaning="A stage that ran there would begin from nothing. Nothing was started.",
             next=surestart("plan", "rewind", "--help"),
             code="ForkNotThere",

@@ -213,7 +213,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
 _DIRECT = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
-# A schema is some kB; an answer that is cut off here is no JSON.
+# A schema is some kB; an answer that is cut off here is not JSON.
 _LARGEST = 16 << 20
 
 

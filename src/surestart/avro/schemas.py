@@ -35,7 +35,7 @@ class WriterSchema:
 
 
 class SchemaResolver(Protocol):
-    """Must be frozen and hashable. Raises CannotTell when it cannot be asked: that is no verdict on any record."""
+    """Must be frozen and hashable. Raises CannotTell when it cannot be asked: that is not a verdict on any record."""
 
     def read_schema(self, schema_id: int) -> WriterSchema: ...
 

@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
         # `surestart … | head`: the reader has gone; Python would print a traceback while flushing at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # noqa: BLE001 - the last place where it can get a name and a code that is no verdict
+    except Exception as error:  # noqa: BLE001 - the last place where it can get a name and a code that is not a verdict
         from surestart.words.unexpected import as_unexpected, traceback_of
 
         if traceback or "--traceback" in arguments:

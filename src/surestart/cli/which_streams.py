@@ -4,7 +4,7 @@
     a plan         the one that it was made for
     neither        both, one after the other, where a verb only shows; else the pipeline
 
---streams and --pipeline say it beforehand.
+--streams and --pipeline say it in advance.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 Each is one write of a DataFrame with three options: the pair (remedy-<digest>:<step>, 0), by which Delta drops a second
 one, whenever a process wakes up that was about to make it, and a note with digest and step, by which it is found again.
 DELETE, UPDATE and MERGE take both from session settings alone, and serverless compute refuses those; so does RESTORE
-with its note, and it heeds no pair: it is known by its own parameters behind a mark (deltalog.remedy_note).
+with its note, and it ignores any pair: it is known by its own parameters behind a mark (deltalog.remedy_note).
 """
 
 from __future__ import annotations

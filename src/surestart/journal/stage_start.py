@@ -7,13 +7,13 @@
 
 The newest remedy that stands decides, in the order of the journal; one that was undone is as if it had never been.
 
-Spark heeds a start position on a new checkpoint only, and a file source knows none: the positions left out are what
+Spark uses a start position on a new checkpoint only, and a file source knows none: the positions left out are what
 makes a start exact, whatever the source gives again. What undos have taken back from the input table is passed over
 whatever the start (taken_back).
 
 Under which query ids a stage has written: each rewind gives its checkpoint another one, and its table keeps all.
 
-How a stage reads its input table at its next start: what the runner does, said beforehand to the doctor and the
+How a stage reads its input table at its next start: what the runner does, said in advance to the doctor and the
 gate, without Spark."""
 
 from __future__ import annotations

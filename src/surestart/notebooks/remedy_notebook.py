@@ -3,7 +3,7 @@
     mode    what it does
     plan    shows the plan and stores it as <checkpoint_root>/_plans/<digest>.json, beside the checkpoints and in none
     apply   applies the stored plan of that digest; a plan that was begun goes on
-    undo    undoes the remedy of that digest; of the options it heeds --accept-loss
+    undo    undoes the remedy of that digest; of the options it reads --accept-loss
 
 The digest covers when a plan was made and what it rests on, so a plan that is made again is another plan. What is
 applied has to be the plan that somebody has read."""

@@ -147,7 +147,7 @@ def _ask(part: KnowsItsBatches, environment: Environment) -> SinkEvidence:
         found: object = part.read_evidence(environment)
     except SurestartError as error:
         return sink_unreadable(error)
-    # A sink of somebody's own may raise anything: it is no answer.
+    # A sink of somebody's own may raise anything: that is not an answer.
     except Exception as error:  # noqa: BLE001
         return sink_unreadable(f"{type(error).__name__}: {error}")
     if isinstance(found, SinkEvidence):

@@ -32,7 +32,7 @@ def ask_own_source(
         raise NotAsked(f"a source of kind {declared.kind!r} is not known here and was not asked")
     try:
         found: object = source.find_problems(environment, checkpoint)
-    # A source of somebody's own may raise anything: it is no answer.
+    # A source of somebody's own may raise anything: that is not an answer.
     except Exception as error:
         raise NotAsked(f"{type(source).__name__} could not tell: {type(error).__name__}: {error}") from error
     if isinstance(found, tuple) and all(isinstance(one, Finding) for one in found):

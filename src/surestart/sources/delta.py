@@ -13,7 +13,7 @@ from surestart.spark.delta_table import read_table
 @dataclass(frozen=True)
 class DeltaSource:
     """Reads a table of the environment from its first row on, or from the position given in `options`
-    (startingVersion, startingTimestamp), which Spark heeds on a new checkpoint only."""
+    (startingVersion, startingTimestamp), which Spark uses on a new checkpoint only."""
 
     table: str
     options: tuple[tuple[str, str], ...] = ()

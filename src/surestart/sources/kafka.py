@@ -72,7 +72,7 @@ class KafkaSource:
     """Reads one topic.
 
     starting_offsets: "earliest", or partition to offset as JSON, such as {"0": 17, "1": -2}; -2 is earliest. Spark
-        heeds it on a new checkpoint only.
+        uses it on a new checkpoint only.
     security: the name of the place where the secrets are. It holds none itself.
     mirror: the stage's progress is shown in Kafka as a consumer group (kafka_mirror)."""
 

@@ -128,7 +128,7 @@ class _Reader:
 
     def read_stream(self, said: Any) -> Stream:
         if not isinstance(said, dict):
-            raise self.bad(f"stream.{self.stream} is no table")
+            raise self.bad(f"stream.{self.stream} is not a table")
         self.refuse_unknown(said, STREAM_KEYS)
         checkpoint = self.place(self.plain_text(said, "checkpoint"), "checkpoint")
         if not checkpoint:
@@ -166,7 +166,7 @@ class _Reader:
         kind, target = self.kind("sink", said, (*SINK_KINDS, *SINK_WORDS))
         sink = read_sink_name(f"{SINK_WORDS.get(kind, kind)}:{target}")
         if is_absolute(target) and kind not in _NO_PATHS:
-            # A path may have back-ticks in it, and is no table's name by that.
+            # A path may have back-ticks in it; that does not make it a table's name.
             sink = replace(sink, target=target, path=target)
         for key, value in said.items():
             if key == kind:

@@ -164,7 +164,7 @@ def was_made_anew(case: SinkCase) -> bool:
 
 
 def judge_forgotten(case: SinkCase, app_id: str, table_batch: int) -> SinkAcceptance:
-    """The log still shows this identity's last batch, and Delta no longer heeds it."""
+    """The log still shows this identity's last batch, and Delta no longer minds it."""
     batch, sink, evidence, commands = case.next.batch, case.sink, case.evidence, case.commands
     if table_batch >= batch:
         finding = say.forgotten(sink, evidence, app_id, batch, case.now, commands)

@@ -231,7 +231,7 @@ class ChangeClass(StrEnum):
 class Change:
     """One difference.
 
-    ignored: Spark lets the start happen and does not heed the new value.
+    ignored: Spark lets the start happen and does not use the new value.
     of_sources: the checkpoint's own findings name it too, where they see it.
     leaves_out: a sink gets no more of the query's rows."""
 

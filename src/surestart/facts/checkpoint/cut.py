@@ -269,7 +269,7 @@ def _take_named(storage: Storage, path: str, name: str, entry: FolderEntry, copi
 def _copy(folder: str, entries: Mapping[str, FolderEntry], name: str, copied: dict[str, int]) -> None:
     """With the checksum that was made for it: hidden, as Hadoop's local file system has it, or Spark's own (4.1)."""
     if entries[name].kind != FILE:
-        raise CannotCut(f"{folder}/{name} is no file")
+        raise CannotCut(f"{folder}/{name} is not a file")
     for one in (name, f".{name}.crc", f"{name}.crc", f".{name}.crc.crc"):
         if one in entries and entries[one].kind == FILE:
             copied[f"{folder}/{one}"] = entries[one].size or 0

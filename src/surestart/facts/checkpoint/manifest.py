@@ -49,7 +49,7 @@ def local_folder(location: str) -> Path:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """All files below the folder; empty for one that is not there. A link is not followed: it is no file of ours."""
+    """All files below the folder; empty for one that is not there. A link is not followed: it is not a file of ours."""
     paths = list_files(folder)
     # Hashing gives way to other threads: a checkpoint of gigabytes takes all cores.
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

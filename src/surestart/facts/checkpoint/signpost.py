@@ -1,4 +1,4 @@
-"""What a file says that stands where a checkpoint was, or will be: where the stream is by now.
+"""What a file says in the place where a checkpoint was, or will be: where the stream is now.
 
 Written by a move (surestart.remedies.basis.durable), and read by whoever looks at the place.
 """

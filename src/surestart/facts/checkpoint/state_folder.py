@@ -158,7 +158,7 @@ def read_state(storage: Storage, needed: int | None = None) -> StateFolder:
     # Spark counts its operators from 0, and each writes with every batch.
     first_gap = next(number for number in range(len(listed) + 1) if number not in set(listed))
     if any(first_gap <= int(name) for name, _, _ in names if _is_number(name)):
-        why = f"state/{first_gap} is no folder or is not there, and a later operator is"
+        why = f"state/{first_gap} is not a folder or is not there, and a later operator is"
         tally.faults.append(LogFault(f"state/{first_gap}", UNREADABLE, why))
     for name, kind, _ in sorted(names):
         if kind == FOLDER and _is_number(name):

@@ -60,7 +60,7 @@ def read_sinks_by_session(spark: SparkSession, sinks: Iterable[SinkDeclaration])
 
 def read_named_sinks(sinks: Iterable[SinkDeclaration], session: SparkSession | None = None) -> dict[str, SinkEvidence]:
     """What the session, or the one at hand where there is one, can tell of Delta tables that are known by name alone.
-    One that does not answer, or knows no table of that name, is no sign that there is none: it may have another catalog
+    One that does not answer, or knows no table of that name, may still be wrong: it may have another catalog
     than the query, or less rights."""
     named = [sink for sink in sinks if _may_be_delta(sink) and not sink.path]
     if not named:
@@ -128,7 +128,7 @@ def read_source_by_session(spark: SparkSession, source: SourceDeclaration, first
 
 
 def _schema_at(spark: SparkSession, table: str, version: int) -> str:
-    """'' when that version is not there any more; any other failure is raised, and is no answer."""
+    """'' when that version is not there any more; any other failure is raised, and is not an answer."""
     from pyspark.errors import PySparkException
 
     if version < 0:

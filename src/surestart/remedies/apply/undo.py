@@ -305,7 +305,7 @@ def withdraw_backfill(run: StepContext) -> Journal:
         raise carried_on(run, "undo")
     step = next(step for step in run.plan.steps if step.kind == "backfill")
     if run.journal.state != UNDOING:
-        # Before all else: an `apply` after the empty commit would take the hole for filled.
+        # Before all else: an `apply` after the empty commit would think that the hole is filled.
         run = enter(run, UNDOING, "", step.id)
         fail_point("remedy.undoing")
     link = run.chain.link(step.stage)

@@ -1,4 +1,4 @@
-"""An undo is refused beforehand where a stage could not start after it, or would hold rows that its input has no more.
+"""An undo is refused in advance if a stage could not start after it, or would hold rows that its input no longer has.
 
 touched         its checkpoint comes back: no commit that somebody else has made, and that a stream refuses, may lie
                 between there and what the undo takes back

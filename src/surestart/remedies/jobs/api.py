@@ -153,7 +153,7 @@ def _failures(call: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        # DatabricksError and everything of `requests` is an OSError; ValueError is an answer that is no JSON.
+        # DatabricksError and everything of `requests` is an OSError; ValueError is an answer that is not JSON.
         names = {kind.__name__ for kind in type(error).__mro__}
         text = f"{type(error).__name__}: {str(error)[:300]}"
         if names & {"PermissionDenied", "Unauthenticated"}:
