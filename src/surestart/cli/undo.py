@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
         )
         return EXIT_FINE
     sys.stdout.write(
-        f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}): checkpoints byte for byte, tables by "
-        f"their former versions.\nNext: {environment.begin_command(place.options)}\n"
+        f"\n{plan.remedy} of {plan.target} is undone (digest {plan.digest[:12]}).\n"
+        "Checkpoints are as they were, byte for byte; tables have their former content.\n"
+        f"Next: {environment.begin_command(place.options)}\n"
     )
     return EXIT_FINE

@@ -60,7 +60,7 @@ def read_sinks_by_session(spark: SparkSession, sinks: Iterable[SinkDeclaration])
 
 def read_named_sinks(sinks: Iterable[SinkDeclaration], session: SparkSession | None = None) -> dict[str, SinkEvidence]:
     """What the session, or the one at hand where there is one, can tell of Delta tables that are known by name alone.
-    One that does not answer, or knows no table of that name, may still be wrong: it may have another catalog
+    One that does not answer, or knows no table of that name, proves nothing: it may have another catalog
     than the query, or less rights."""
     named = [sink for sink in sinks if _may_be_delta(sink) and not sink.path]
     if not named:

@@ -51,7 +51,7 @@ def _effect(effect: Effect) -> str:
     name = inert(effect.target, 200)
     shown = name if len(name) <= 34 else "…" + name[-33:]
     rows = "?" if effect.rows is None and effect.action == "remove rows" else _number(effect.rows)
-    return f"  {shown:<34} {effect.action:<14} {rows:>9} {_number(effect.files):>6} {_size(effect.size):>10}"
+    return f"  {shown:<34} {effect.action:<14} {rows:>9} {_number(effect.files):>6} {_size(effect.size):>10}".rstrip()
 
 
 def _number(value: int | None) -> str:
