@@ -79,7 +79,7 @@ EXPLANATIONS = (
 
 _REMEDIES = {RESUME: "resume", REPLAY: "replay", BACKFILL: "backfill", RESET: "reset", RUN: "none: it may be started"}
 _FOUND = {
-    "unsafe": "A start would lose or double rows, or fail. Nothing has happened yet by its being found.",
+    "unsafe": "A start would lose or double rows, or fail. Finding this has changed nothing.",
     "cannot tell": "Not known: evidence is missing, and it is not called safe.",
     "attention": "A start works; the finding says what to look at first.",
     "info": "Nothing has to be done.",
@@ -87,7 +87,7 @@ _FOUND = {
 _RAISED = {
     "unexpected": "Not known: it is not a verdict on the stream.",
     "stopped half-way": "Nothing is lost by the stop: the same command goes on where it was.",
-    "refused": "Nothing is lost: the call ended before it would have been.",
+    "refused": "Nothing is lost: the call was refused before it could lose anything.",
     "cannot tell": "Not known: the call ended instead of guessing.",
     "usage": "Nothing was started or changed.",
     **_FOUND,

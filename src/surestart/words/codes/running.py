@@ -30,7 +30,7 @@ CODES: tuple[Code, ...] = (
     raised("CheckpointPathRefused", "usage", "The checkpoint's path is not fixed, or not its own.", STATUS),
     raised("OneSessionForAll", "usage", "Several streams need a Spark Connect session each.", RUN),
     raised("TwoSparks", "usage", "pyspark and databricks-connect are in one environment."),
-    found("SPARK_UNKNOWN", "attention, cannot tell", "A version of Spark would start it that is not known here."),
+    found("SPARK_UNKNOWN", "attention, cannot tell", "The version of Spark that would start it is not known here."),
     raised("SparkUnknown", "usage", "The version that was named is none of Spark or of Databricks Runtime."),
     raised("SparkLineUnknown", "usage", "The installed Spark is older or newer than what is known here."),
     raised("SparkNotInstalled", "usage, cannot tell", "pyspark is not installed."),
