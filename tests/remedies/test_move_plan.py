@@ -10,16 +10,17 @@ import pytest
 
 from surestart.errors import CannotTell, Refused, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import read_manifest
+from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.durable import Signpost, put_up
 from surestart.remedies.basis.plan import Plan, check_names, check_touched, parse_plan
-from surestart.remedies.basis.preconditions import check_preconditions
+from surestart.remedies.basis.preconditions import check_preconditions, read_what_moves
 from surestart.remedies.planning.plan_move import plan_move
 from surestart.remedies.planning.wanted import Request
 from surestart.report.html.plan import render_plan_html
 from surestart.report.text.plan import render_plan
 from surestart.streams.as_pipeline import StreamEnvironment, environment_of_streams, pipeline_of_streams
-from surestart.streams.project_file import read_project_file
+from surestart.streams.project_file import parse_project_text, read_project_file
 from tests.deltalog.handmade import create, write_commit
 from tests.diagnosis.stage_values import QUERY_ID, write_checkpoint
 from tests.remedies.remedy import chain_of
@@ -164,10 +165,23 @@ def test_a_place_that_is_not_free_is_refused(world: World, case: str) -> None:
     assert everything(world.folder) == before
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/ck", "dbfs:/ck/orders", "abfss://c@a.dfs.core.windows.net/ck"])
+AWAY = ["s3://bucket/ck", "dbfs:/ck/orders", "abfss://c@a.dfs.core.windows.net/ck", "dbfs:/Volumes/main/s/v/orders"]
+
+
+@pytest.mark.parametrize("place", AWAY)
 def test_what_cannot_be_written_and_compared_here_is_refused(world: World, place: str) -> None:
     with pytest.raises(CannotTell) as said:
         world.plan(place)
+    assert said.value.code == "CheckpointNotMounted"
+
+
+@pytest.mark.parametrize("place", ["/Volumes/main/s/v/orders", "dbfs:/Volumes/main/s/v/orders"])
+def test_a_volume_that_is_read_from_afar_is_no_empty_folder_that_could_be_moved(world: World, place: str) -> None:
+    """A laptop reads it by the Files API; what it would move aside is a folder that this machine does not have."""
+    project = parse_project_text(world.file, f"[stream.orders]\ncheckpoint = '{place}'\nsink = {{ noop = 'x' }}\n")
+    (link,) = read_chain(environment_of_streams(project), pipeline_of_streams(project.streams).build_stages({})).links
+    with pytest.raises(CannotTell) as said:
+        read_what_moves(link, read_checkpoint(str(world.old)))
     assert said.value.code == "CheckpointNotMounted"
 
 

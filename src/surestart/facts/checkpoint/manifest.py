@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surestart.errors import CannotTell
+from surestart.facts.storage.open_storage import is_mounted
 from surestart.typed import surestart, typed
 
 
@@ -38,7 +39,7 @@ def local_folder(location: str) -> Path:
     """Where a checkpoint can be moved from: this file system, Volumes on a cluster included."""
     plain = location.removeprefix("dbfs:") if location.startswith("dbfs:/Volumes/") else location
     plain = plain.removeprefix("file://").removeprefix("file:")
-    if not plain.startswith("/"):
+    if not plain.startswith("/") or not is_mounted(plain):
         raise CannotTell(
             f"{location} is not on a file system that this process has mounted",
             meaning="A remedy moves the whole checkpoint aside and verifies each byte; it cannot do that there.",

@@ -132,7 +132,7 @@ def open_unbounded(location: str) -> Storage:
     plain = re.sub(r"^dbfs:/+Volumes/", "/Volumes/", location)
     local = _local_path(plain)
     if local is not None:
-        if local.startswith("/Volumes/") and not _volumes_are_mounted():
+        if not is_mounted(local):
             from surestart.facts.storage.databricks_volumes import open_volume
 
             return open_volume(local)
@@ -162,7 +162,9 @@ def _local_path(location: str) -> str | None:
     return "/" + "/".join(part for part in absolute.split("/") if part not in ("", "."))
 
 
-def _volumes_are_mounted() -> bool:
+def is_mounted(path: str) -> bool:
+    """False: it is in a volume of Databricks, and this machine has none mounted. Its Files API may read it all the
+    same; a folder of that name would be another one."""
     from pathlib import Path
 
-    return Path("/Volumes").is_dir()
+    return not path.startswith("/Volumes/") or Path("/Volumes").is_dir()

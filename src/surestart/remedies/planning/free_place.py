@@ -10,6 +10,7 @@ from pathlib import Path
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.storage.open_storage import is_mounted
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.describe_run import plan_command
 from surestart.remedies.basis.chain import Chain, Link
@@ -28,7 +29,7 @@ def local_place(environment: Environment, link: Link, given: str, how: str = "mo
     """The place as a folder of this machine. Raises for any other. how: move, or fork."""
     place = absolute_place(given)
     for which in (place, absolute_place(link.checkpoint)):
-        if _SCHEME.match(which) or not which.startswith("/"):
+        if _SCHEME.match(which) or not which.startswith("/") or not is_mounted(which):
             raise CannotTell(
                 f"{which} is not on a file system that this process has mounted",
                 meaning="A checkpoint is copied file by file and compared byte for byte; on an object store surestart "
