@@ -31,6 +31,15 @@ def volumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
+def checkpoints_on_volumes(ran_thrice: Environment, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: F811
+    """The folder of checkpoints of `stood` plays /Volumes."""
+    monkeypatch.setenv(twin.VOLUMES, ran_thrice.checkpoint_root)
+    twin.worker_environment(**{twin.VOLUMES: ran_thrice.checkpoint_root})
+    yield
+    twin.worker_environment()
+
+
+@pytest.fixture
 def worker_with(volumes: Path) -> Callable[..., None]:
     """Call it with variables: the workers that start from now on have these, and no others of a test's."""
 

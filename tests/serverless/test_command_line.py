@@ -15,6 +15,7 @@ from tests.serverless.conftest import on_the_twin
 pytestmark = [
     pytest.mark.serverless,
     pytest.mark.skipif(not on_the_twin(), reason="no twin: run by make test-serverless"),
+    pytest.mark.usefixtures("checkpoints_on_volumes"),
 ]
 
 

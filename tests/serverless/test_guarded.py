@@ -15,6 +15,10 @@ from surestart.guarding.declared import find_declared
 from surestart.guarding.watched import watched_here
 from surestart.history.run_record import FAILED, FINISHED, RunRecord
 from surestart.history.run_table import read_runs
+from surestart.remedies.of_stages import apply_to_stages, plan_of_stages, undo_of_stages
+from surestart.remedies.planning.wanted import Wanted
+from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+from surestart.streams.project_file import read_project_file
 from tests.guarding.conftest import Scene, pairs, uncommit
 from tests.serverless import twin
 from tests.serverless.conftest import on_the_twin
@@ -135,6 +139,94 @@ def test_a_statement_that_carries_no_pair_is_refused_before_it_runs(scene: Scene
         by_hand(scene, plain)
     assert scene.numbers() == {}
     assert [run.outcome for run in runs_of(scene)] == [FAILED]
+
+
+class Declared:
+    """The stream of a scene with its source and its table, as a remedy sees it."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.spark, self.file = scene.spark, Path("surestart.toml")
+        self.file.write_text(
+            f'history = "spark_catalog.{SCHEMA}"\n\n[stream.orders]\ncheckpoint = "{scene.checkpoint}"\n'
+            f'source = {{ files = "{scene.input}" }}\nsink = {{ delta = "{scene.table}", shared = false }}\n'
+        )
+
+    def _seen(self) -> tuple[Any, Any]:
+        project = read_project_file(self.file.absolute())
+        return environment_of_streams(project), pipeline_of_streams(project.streams).build_stages({})
+
+    def apply(self, **wanted: Any) -> Any:
+        environment, stages = self._seen()
+        plan = plan_of_stages(self.spark, environment, stages, Wanted(stage="orders", **wanted))
+        apply_to_stages(self.spark, environment, stages, plan, confirm=plan.target)
+        return plan
+
+    def undo(self, plan: Any) -> None:
+        environment, stages = self._seen()
+        undo_of_stages(self.spark, environment, stages, plan, confirm=plan.target)
+
+
+def run_twice(scene: Scene) -> Declared:
+    declared = Declared(scene)
+    scene.run()
+    scene.land()
+    scene.run()
+    return declared
+
+
+def test_a_stream_is_rewound_goes_on_and_the_rewind_is_undone(scene: Scene) -> None:
+    declared = run_twice(scene)
+    before = scene.landed
+    plan = declared.apply(remedy="rewind", to_batch=0)
+    assert scene.numbers() < before
+    scene.land()
+    scene.run()
+    assert scene.numbers() == scene.landed
+    declared.undo(plan)
+    assert scene.numbers() == before
+    scene.run()
+    assert scene.numbers() == scene.landed
+
+
+def test_a_stream_is_retired_and_comes_back(scene: Scene) -> None:
+    declared = run_twice(scene)
+    plan = declared.apply(remedy="retire")
+    assert not Path(scene.checkpoint).exists()
+    declared.undo(plan)
+    scene.land()
+    scene.run()
+    assert scene.numbers() == scene.landed
+
+
+def test_a_stream_is_moved_goes_on_and_is_moved_back(scene: Scene) -> None:
+    declared, first = run_twice(scene), scene.checkpoint
+    there = Path(first).parent.with_name("fast") / "orders"
+    there.parent.mkdir()
+    plan = declared.apply(remedy="move", to=str(there))
+    assert not Path(first).is_dir()
+    for place in (str(there), first):
+        scene.checkpoint = place
+        scene.land()
+        scene.run()
+        assert scene.numbers() == scene.landed
+        if place != first:
+            declared.undo(plan)
+
+
+def test_a_stream_is_forked_run_there_and_the_fork_is_dropped(scene: Scene, tmp_path: Path) -> None:
+    declared, beside = run_twice(scene), tmp_path / "fork"
+    plan = declared.apply(remedy="rewind", to_batch=0, beside=str(beside))
+    fork = str(beside / "tables" / "table")
+    assert scene.numbers(fork) < scene.numbers() == scene.landed
+    checkpoint, scene.checkpoint = scene.checkpoint, str(beside / "checkpoints" / "orders")
+    scene.writer().start(fork).awaitTermination()
+    scene.checkpoint = checkpoint
+    assert scene.numbers(fork) == scene.numbers() == scene.landed
+    declared.undo(plan)
+    assert not beside.exists()
+    scene.land()
+    scene.run()
+    assert scene.numbers() == scene.landed
 
 
 def test_a_trigger_without_end_and_a_writer_without_checkpoint_are_errors_with_a_name(scene: Scene) -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from surestart.environment import Environment, environment_from_settings
+from surestart.remedies.apply.stored_plans import plans_folder
 from tests.foundation.rows import account, land
 from tests.notebooks.notebook_kernel import NotebookKernel, running_kernel, text_of
 from tests.serverless import twin
@@ -55,6 +57,9 @@ class Workspace:
             "task.execution_count": "1",
         }
 
+    def filled_in(self, text: str) -> str:
+        return re.sub(r"\$?\{\{?([\w.]+)\}?\}", lambda found: self.variables.get(found[1], ""), text)
+
 
 @pytest.fixture
 def workspace(spark: Any, tmp_path: Path, volumes: Path) -> Workspace:
@@ -68,15 +73,15 @@ def workspace(spark: Any, tmp_path: Path, volumes: Path) -> Workspace:
     return Workspace(schema, volumes, files)
 
 
+def job_of(name: str) -> Any:
+    name = f"sensor_{name.replace('-', '_')}"
+    return yaml.safe_load((RESOURCES / f"{name}.job.yml").read_text())["resources"]["jobs"][name]
+
+
 def call_job(stage: str, workspace: Workspace) -> tuple[int, list[dict[str, Any]]]:
     """The wheel task of the stage with the arguments of its file; its exit code and what it logged."""
-    name = f"sensor_{stage.replace('-', '_')}"
-    job = yaml.safe_load((RESOURCES / f"{name}.job.yml").read_text())["resources"]["jobs"][name]
-    (task,) = job["tasks"]
-    given = [
-        re.sub(r"\$?\{\{?([\w.]+)\}?\}", lambda found: workspace.variables.get(found[1], ""), word)
-        for word in task["python_wheel_task"]["parameters"]
-    ]
+    (task,) = job_of(stage)["tasks"]
+    given = [workspace.filled_in(word) for word in task["python_wheel_task"]["parameters"]]
     entry = ["-c", "from surestart.job import main; main()"]
     done = subprocess.run([sys.executable, *entry, *given], capture_output=True, text=True, check=False, timeout=400)
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
@@ -125,15 +130,38 @@ def test_an_error_of_sparks_own_ends_in_four_parts_with_its_traceback(
 
 def test_the_notebooks_do_the_same_by_hand(workspace: Workspace, tmp_path: Path) -> None:
     land(workspace.files, 40)
-    variables = {
-        "SURESTART_CHECKPOINT_ROOT": f"{workspace.volumes}/checkpoints",
-        "SURESTART_LANDING": f"{workspace.volumes}/landing",
-    }
-    with running_kernel(tmp_path, variables) as kernel:
-        shown = [text_of(run_notebook(kernel, name, workspace)) for name in NOTEBOOKS]
+    widgets = {"environment": "dev", "catalog": "spark_catalog", "schema": workspace.schema}
+    with kernel_of(workspace, tmp_path) as kernel:
+        shown = [run_notebook(kernel, name, widgets) for name in NOTEBOOKS]
     assert "<td>40</td>" in shown[0]
     assert account(workspace.files).is_exact
     assert all(f"sensor-{stage}" in shown[3] for stage in STAGES)
+
+
+def test_a_remedy_is_planned_applied_and_undone_by_the_notebook_of_its_job(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    land(workspace.files, 40)
+    for stage in STAGES:
+        assert call_job(stage, workspace)[0] == 0
+    job = job_of("reset")
+    (task,) = job["tasks"]
+    given = {name: workspace.filled_in(text) for name, text in task["notebook_task"]["base_parameters"].items()}
+    given |= {one["name"]: one["default"] for one in job["parameters"]}
+    # No Jobs API answers here, so the plan is told to ask none.
+    given |= {"stage": "merge-gold", "remedy": "replay", "options": "--from-batch 0 --jobs none"}
+    with kernel_of(workspace, tmp_path) as kernel:
+        run_notebook(kernel, "05_reset.ipynb", given)
+        (plan,) = plans_folder(workspace.files).glob("*.json")
+        applied = run_notebook(kernel, "05_reset.ipynb", {**given, "mode": "apply", "digest": plan.stem})
+        assert "exact, lost 0" in applied
+        assert account(workspace.files).is_exact
+        undone = run_notebook(kernel, "05_reset.ipynb", {**given, "mode": "undo", "digest": plan.stem})
+        assert "Applied, and undone" in undone
+    land(workspace.files, 20)
+    for stage in STAGES:
+        assert call_job(stage, workspace)[0] == 0
+    assert account(workspace.files).is_exact
 
 
 NOTEBOOKS = ("01_raw_ingest.ipynb", "02_deserialize.ipynb", "03_merge_gold.ipynb", "04_explore_checkpoints.ipynb")
@@ -150,11 +178,17 @@ class Widgets:
         return self.values[name]
 
 class dbutils:
-    widgets = Widgets({{"environment": "dev", "catalog": "spark_catalog", "schema": {schema!r}}})
+    widgets = Widgets({widgets!r})
 
 displayHTML = print
 """
 
 
-def run_notebook(kernel: NotebookKernel, name: str, workspace: Workspace) -> Any:
-    return kernel.run(name, AS_ON_DATABRICKS.format(schema=workspace.schema))
+def kernel_of(workspace: Workspace, folder: Path) -> AbstractContextManager[NotebookKernel]:
+    root = {"SURESTART_CHECKPOINT_ROOT": f"{workspace.volumes}/checkpoints"}
+    return running_kernel(folder, {**root, "SURESTART_LANDING": f"{workspace.volumes}/landing"})
+
+
+def run_notebook(kernel: NotebookKernel, name: str, widgets: Mapping[str, str]) -> str:
+    """What a reader sees below its cells."""
+    return text_of(kernel.run(name, AS_ON_DATABRICKS.format(widgets=dict(widgets))))

@@ -50,6 +50,8 @@ def asked_of(spark: Any, rows: Any) -> dict[str, str]:
         "cache": told(rows.cache),
         "checkpoint": told(rows.checkpoint),
         "local checkpoint": told(rows.localCheckpoint),
+        "cache a table": told(lambda: spark.catalog.cacheTable("t")),
+        "cache in SQL": told(lambda: spark.sql("CACHE LAZY TABLE t")),
         "global view": told(lambda: rows.createGlobalTempView("seen")),
         "context": told(lambda: spark.sparkContext),
         "rdd": told(lambda: rows.rdd),
@@ -59,6 +61,7 @@ def asked_of(spark: Any, rows: Any) -> dict[str, str]:
 REFUSED = {
     **dict.fromkeys(("get", "get with a default", "set", "unset", "SQL"), twin.NOT_A_SETTING),
     **dict.fromkeys(("persist", "cache", "checkpoint", "local checkpoint", "global view"), twin.NOT_HERE),
+    **dict.fromkeys(("cache a table", "cache in SQL"), twin.NOT_HERE),
     "one of the six": "",
     "context": "JVM_ATTRIBUTE_NOT_SUPPORTED",
     "rdd": "NOT_IMPLEMENTED",

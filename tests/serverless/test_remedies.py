@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import surestart
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused
 from surestart.facts.delta import read_history
@@ -23,7 +24,7 @@ from surestart.remedies.basis.plan import Plan
 from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.remedies.planning.plan_reset import plan_reset_beside
 from surestart.runs.runner import run_stage
-from tests.foundation.rows import TABLES
+from tests.foundation.rows import TABLES, table_rows
 from tests.remedies.remedy import (
     apply,
     assert_exact,
@@ -35,6 +36,7 @@ from tests.remedies.remedy import (
     run_stages,
     undo,
 )
+from tests.remedies.test_fork_of_a_stage import fork_of, logs
 from tests.remedies.test_kill_matrix import CASES, Case, journal_of
 from tests.serverless import twin
 from tests.serverless.conftest import on_the_twin
@@ -42,8 +44,9 @@ from tests.serverless.conftest import on_the_twin
 pytestmark = [
     pytest.mark.serverless,
     pytest.mark.skipif(not on_the_twin(), reason="no twin: run by make test-serverless"),
+    pytest.mark.usefixtures("checkpoints_on_volumes"),
 ]
-SCHEMA = "remedies_on_the_twin"
+SCHEMA, READ = "remedies_on_the_twin", "sensor_readings_deserialized"
 
 
 def beside(stage: str) -> Case:
@@ -57,6 +60,7 @@ def beside(stage: str) -> Case:
 # Of the kill matrix's cases one of each way in which a remedy writes.
 CHOSEN = ("reset raw-ingest", "replay raw-ingest", "replay merge-gold", "lost checkpoint of raw-ingest")
 CHOSEN += ("backfill deserialize", "backfill merge-gold", "retire merge-gold and its table")
+CHOSEN += ("rewind raw-ingest", "rewind merge-gold")
 EVERY = {**{name: CASES[name] for name in CHOSEN}, "reset raw-ingest beside": beside("raw-ingest")}
 
 
@@ -91,6 +95,19 @@ def test_a_remedy_is_exact_and_its_undo_gives_back_what_was_there(spark: Any, st
     elif case.ends_exact:
         run_stages(spark, stood)
         assert_exact(stood)
+
+
+def test_a_fork_of_a_stage_is_run_by_new_code_and_dropped(spark: Any, stood: Environment, tmp_path: Path) -> None:
+    before, files = contents(spark, stood), logs(stood)
+    plan = fork_of(spark, stood, "deserialize", tmp_path / "fork", 0)
+    apply(spark, stood, plan)
+    fork = surestart.open_fork(stood, tmp_path / "fork")
+    assert table_rows(spark, fork, READ).total() < before[READ].total()
+    surestart.run_stage(spark, fork, chain_of(stood).link("deserialize").stage)
+    assert table_rows(spark, fork, READ) == before[READ]
+    assert undo(spark, stood, plan).state == WITHDRAWN
+    assert not (tmp_path / "fork").exists()
+    assert (contents(spark, stood), logs(stood)) == (before, files)
 
 
 def drive(environment: Environment, verb: str, plan: Plan, place: Path, **variables: str) -> tuple[int, str]:

@@ -65,7 +65,7 @@ class Refusal:
 
 REFUSALS = (
     Refusal("conf.set, get (with a default, too), unset and SQL SET of every key but six", NOT_A_SETTING, "docs, live"),
-    Refusal("persist, cache, checkpoint, localCheckpoint", NOT_HERE, "docs, live"),
+    Refusal("persist, cache, checkpoint, localCheckpoint, cacheTable and SQL CACHE TABLE", NOT_HERE, "docs, live"),
     Refusal("every trigger but availableNow (and once)", NOT_WITHOUT_END, "docs, live"),
     Refusal("global temporary views", NOT_HERE, "docs"),
     Refusal("RDD, sparkContext, _jvm", "refused, as on every Spark Connect", "docs"),
@@ -105,6 +105,7 @@ def refusal(condition: str, what: str) -> Exception:
 
 
 def _restrict() -> None:
+    from pyspark.sql.connect.catalog import Catalog
     from pyspark.sql.connect.conf import RuntimeConf
     from pyspark.sql.connect.dataframe import DataFrame
     from pyspark.sql.connect.readwriter import DataFrameReader
@@ -118,7 +119,8 @@ def _restrict() -> None:
         setattr(DataFrame, name, _refused(f"DataFrame.{name}"))
     for name in ("createGlobalTempView", "createOrReplaceGlobalTempView"):
         setattr(DataFrame, name, _refused("A global temporary view"))
-    _no_set_by_sql(SparkSession)
+    setattr(Catalog, "cacheTable", _refused("Catalog.cacheTable"))  # noqa: B010
+    _refused_in_sql(SparkSession)
     _only_available_now(DataStreamWriter)
     _without_row_counts(StreamingQuery)
     _auto_loader(DataStreamReader)
@@ -147,13 +149,15 @@ def _only_six(method: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _no_set_by_sql(session: Any) -> None:
+def _refused_in_sql(session: Any) -> None:
     asked = session.sql
 
     def sql(self: Any, query: str, *rest: Any, **named: Any) -> Any:
         found = re.match(r"\s*(?:RE)?SET\s+([\w.]+)", query, re.I)
         if found and found[1] not in SETTABLE:
             raise refusal(NOT_A_SETTING, f"Configuration {found[1]}")
+        if re.match(r"\s*CACHE\s", query, re.I):
+            raise refusal(NOT_HERE, "CACHE TABLE")
         return asked(self, query, *rest, **named)
 
     session.sql = sql
