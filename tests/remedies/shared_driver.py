@@ -39,8 +39,9 @@ def session_of_the_tests() -> Any:
     jvm = gateway.jvm
     context = jvm.org.apache.spark.api.java.JavaSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
     python_context = SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
-    session = jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate().newSession()
-    return SparkSession(python_context, session)
+    # Spark 4 moved the class.
+    sql = jvm.org.apache.spark.sql if python_context.version.startswith("3.") else jvm.org.apache.spark.sql.classic
+    return SparkSession(python_context, sql.SparkSession.builder().getOrCreate().newSession())
 
 
 def main() -> None:

@@ -95,6 +95,27 @@ def test_a_second_look_that_gives_nothing_stops_the_stage_before_spark_commits(
     assert account(environment).is_exact
 
 
+@pytest.mark.parametrize("stage", ["deserialize", "merge-gold"])
+def test_so_does_one_behind_a_batch_that_was_whole(
+    spark: Any, environment: Environment, worker_with: Callable[..., None], stage: str
+) -> None:
+    """Only the first batch of a run is looked at twice on purpose; of every one the commits are compared."""
+    stages = {one.name: one for one in build_stages(ONE_BY_ONE)}
+    above = list(stages)[: list(stages).index(stage)]
+    land(environment, 40, per_file=20)
+    for name in above:
+        run_stage(spark, environment, stages[name])
+    worker_with(**{twin.EMPTY_SECOND: "2"})
+    with pytest.raises(StageFailed) as stopped:
+        run_stage(spark, environment, stages[stage])
+    assert stopped.value.code == "BatchShort"
+    assert [path.name for path in (Path(environment.checkpoint(stage)) / "commits").glob("[0-9]*")] == ["0"]
+    worker_with()
+    for name in ("deserialize", "merge-gold"):
+        run_stage(spark, environment, stages[name])
+    assert account(environment).is_exact
+
+
 @pytest.mark.parametrize("by_spark", [True, False], ids=["read through Spark", "asked of the query"])
 def test_a_worker_that_may_not_read_the_checkpoint_writes_under_its_identity(
     spark: Any, environment: Environment, worker_with: Callable[..., None], by_spark: bool

@@ -29,7 +29,7 @@ VOLUMES = "SERVERLESS_TWIN_VOLUMES"
 # The folder of the server: what `worker_environment` wrote there is in the environment of each later worker.
 FOLDER = "SERVERLESS_TWIN_FOLDER"
 WORKER_FILE = "worker-environment"
-# One run sees a second action on a batch give nothing, as one account tells.
+# One run sees a second action on a batch give nothing, as one account tells; from the batch of that number on, 1 first.
 EMPTY_SECOND = "SERVERLESS_TWIN_EMPTY_SECOND_ACTION"
 # A worker without this module, as accounts tell of the libraries of a job's environment.
 MISSING_MODULE = "SERVERLESS_TWIN_MISSING_MODULE"
@@ -129,7 +129,7 @@ def _restrict() -> None:
     if os.environ.get(EMPTY_SECOND):
         from tests.serverless.empty_second import install as empty_second
 
-        empty_second()
+        empty_second(int(os.environ[EMPTY_SECOND]))
 
 
 def _refused(what: str) -> Callable[..., Any]:
