@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from surestart.facts.state.lz4_blocks import xxh32
+from surestart.facts.checkpoint.lz4_blocks import xxh32
 
 SIZE = 1 << 30
 ROUNDS = 5

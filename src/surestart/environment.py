@@ -222,6 +222,24 @@ def check_distinct_checkpoints(paths: Mapping[str, str] | Iterable[tuple[str, st
                     )
 
 
+def whole_path(given: str | Path) -> Path:
+    """The folder that somebody has typed. Raises UsageError for none, or for one of a user that nobody knows here."""
+    if not str(given).strip():
+        raise UsageError(
+            "a place was given that is empty",
+            meaning="It would be the folder that you work in. Nothing was read.",
+            next=in_the_code("see that the variable with the place is set"),
+        )
+    try:
+        return Path(given).expanduser().absolute()
+    except RuntimeError as error:
+        raise UsageError(
+            f"{str(given)!r} begins with the home of a user, and nobody of that name is known here",
+            meaning="Which folder it means cannot be told. Nothing was read.",
+            next=in_the_code("write the whole path"),
+        ) from error
+
+
 def is_absolute(path: str) -> bool:
     return path.startswith("/") or re.match(r"[a-z][a-z0-9+.-]*:/", path, re.I) is not None
 
@@ -249,7 +267,7 @@ def environment_from_settings(
     catalog, schema = ("", "") if "root" in given else (setting("catalog"), setting("schema"))
     root = "" if catalog and schema else setting("root", _local_root(name))
     if root and "://" not in root:
-        root = str(Path(root).expanduser().absolute())
+        root = str(whole_path(root))
     checkpoint_root = setting("checkpoint_root", f"{root}/checkpoints" if root else "")
     if not checkpoint_root and catalog and schema:
         checkpoint_root = f"/Volumes/{catalog}/{schema}/checkpoints"

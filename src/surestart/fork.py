@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surestart.environment import Environment, Table
+from surestart.environment import Environment, Table, whole_path
 from surestart.errors import UsageError
 from surestart.typed import surestart
 
@@ -39,7 +39,7 @@ class ForkEnvironment(Environment):
 
 def open_fork(environment: Environment, folder: str | Path) -> ForkEnvironment:
     """The environment in which a stage's code runs on the fork. Raises UsageError where there is none."""
-    place = Path(folder).expanduser().absolute()
+    place = whole_path(folder)
     if not (place / NOTE).is_file() or not (place / TABLES).is_dir():
         raise UsageError(
             f"{place} is not a fork",

@@ -51,11 +51,57 @@ def delete_older(checkpoint: Path) -> None:
     from surestart.facts.storage.open_storage import open_storage
 
     for store in checkpoint.glob("state/0/[0-9]*"):
-        newest = max(store.glob("*.zip"), key=lambda path: int(path.stem.partition("_")[0]))
+        newest = max(store.glob("*.zip"), key=_version)
         named = read_named_files(open_storage(str(store)), newest.read_bytes(), newest.name)
         for path in (store / "SSTs").glob("*.sst"):
             if f"SSTs/{path.name}" not in named:
                 path.unlink()
+
+
+def flip_a_piece(checkpoint: Path) -> None:
+    """Of the newest snapshot, what RocksDB reads and nobody else: only the archive's own checksum tells."""
+    for store in checkpoint.glob("state/0/[0-9]*"):
+        newest = max(store.glob("*.zip"), key=_version)
+        with zipfile.ZipFile(newest) as archive:
+            info = next(one for one in archive.infolist() if one.filename.startswith("MANIFEST"))
+        data = bytearray(newest.read_bytes())
+        data[info.header_offset + 30 + len(info.filename) + info.compress_size // 2] ^= 16
+        _write(newest, bytes(data))
+
+
+def cut_schema(checkpoint: Path) -> None:
+    schema = checkpoint / "state/0/0/_metadata/schema"
+    _write(schema, schema.read_bytes()[:30])
+
+
+def empty_schema(checkpoint: Path) -> None:
+    _write(checkpoint / "state/0/0/_metadata/schema", b"")
+
+
+def only_changes(checkpoint: Path) -> None:
+    """Without a snapshot: every version is made of all before it."""
+    for path in checkpoint.glob("state/0/*/*.zip"):
+        if path.with_suffix(".changelog").exists():
+            path.unlink()
+
+
+def of_another_attempt(checkpoint: Path) -> None:
+    """Format 2: the version before the newest is there, and not by the name that the newest one says."""
+    for store in checkpoint.glob("state/0/[0-9]*"):
+        newest = max(map(_version, store.glob("[0-9]*_*.*")), default=0)
+        for path in store.glob(f"{newest}_*.zip"):
+            path.unlink()
+        for path in store.glob(f"{newest - 1}_*.*"):
+            path.rename(path.with_name(f"{newest - 1}_11111111-2222-4333-8444-555555555555{path.suffix}"))
+
+
+def _version(path: Path) -> int:
+    return int(path.stem.partition("_")[0])
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -63,6 +109,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "rows deleted": delete_rows,
     "rows cut": cut_rows,
     "older rows deleted": delete_older,
+    "a piece of the snapshot flipped": flip_a_piece,
+    "schema cut": cut_schema,
+    "schema empty": empty_schema,
+    "only changes": only_changes,
+    "of another attempt": of_another_attempt,
 }
 
 

@@ -356,6 +356,26 @@ def test_a_partition_that_is_gone_is_missed_where_no_operator_says_how_many_ther
     } == found
 
 
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        (b"\x00\x02v2\x00\x00\x00\x01\x05", {("STATE_MISSING", UNSAFE)}),
+        (b"", {("STATE_MISSING", UNSAFE)}),
+        (b"\x00\x02v9 and more", {("CHECKPOINT_UNREADABLE", CANNOT_TELL)}),
+    ],
+)
+def test_a_schema_that_no_start_can_read_is_no_mere_note(
+    tmp_path: Path, schema: bytes, found: set[tuple[str, Severity]]
+) -> None:
+    """Seen on 4.1.4: cut or empty, every start fails before its first row; without any schema it starts."""
+    root = old_state(tmp_path / "ck", (0, 1), "string")
+    (root / "state/0/0/_metadata/schema").write_bytes(schema)
+    findings = diagnose_checkpoint(read_checkpoint(str(root)), spark="4.1")
+    assert {
+        (finding.code, finding.severity) for finding in findings if finding.severity in (UNSAFE, CANNOT_TELL)
+    } == found
+
+
 def test_what_depends_on_the_file_manager_is_said_of_both(tmp_path: Path) -> None:
     """Measured on 3.5 and 4.2: Spark's default reads a log without its checksum and trips over one that is left."""
     stale = make_checkpoint(tmp_path / "stale")

@@ -34,6 +34,13 @@ def test_a_fork_is_dropped_and_nothing_beside_it(tmp_path: Path) -> None:
     assert not drop_folder(place, DIGEST)
 
 
+def test_the_name_of_a_fork_may_be_as_long_as_any(tmp_path: Path) -> None:
+    place = tmp_path / ("f" * 255)
+    open_folder(place, NOTE)
+    assert drop_folder(place, DIGEST)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("point", ["remedy.fork.before_drop", "remedy.fork.after_rename"])
 def test_a_drop_that_died_is_done_again(tmp_path: Path, point: str) -> None:
     place = made(tmp_path)

@@ -253,3 +253,26 @@ def test_a_stage_of_surestarts_own_has_its_place_from_the_environment(environmen
 def test_what_is_moved_is_the_whole_manifest(world: World) -> None:
     plan = world.plan(world.folder / "new")
     assert plan.steps[0].arguments["manifest"] == read_manifest(world.old).digest
+
+
+def retired_is_a_file(world: World) -> None:
+    (world.old.parent / "_retired").write_text("somebody's")
+
+
+def scratch_leads_nowhere(world: World) -> None:
+    (world.folder / "_moving").symlink_to(world.folder / "nowhere")
+
+
+def retired_is_on_another_disk(world: World) -> None:
+    (world.old.parent / "_retired").symlink_to("/proc")
+
+
+@pytest.mark.parametrize("spoil", [retired_is_a_file, scratch_leads_nowhere, retired_is_on_another_disk])
+def test_what_could_not_be_put_aside_or_in_place_is_refused_before(
+    world: World, spoil: Callable[[World], None]
+) -> None:
+    """Begun, the move could neither go on nor be undone."""
+    spoil(world)
+    with pytest.raises(Refused) as said:
+        world.plan(world.folder / "new")
+    assert said.value.code == "PlaceNotFree"

@@ -45,8 +45,8 @@ EARLY = APPLY[:6]
 class World:
     """A stream's checkpoint at `old`, which goes to `new`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.old, self.new = folder / "old" / "orders", folder / "new" / "orders"
+    def __init__(self, folder: Path, name: str = "orders") -> None:
+        self.old, self.new = folder / "old" / name, folder / "new" / name
         self.new.parent.mkdir(parents=True)
         write_checkpoint(self.old, planned=2, committed=1)
         (self.old / "state" / "0" / "empty").mkdir(parents=True)
@@ -244,3 +244,20 @@ def test_a_copy_is_compared_with_what_was_planned_and_with_what_is_put_aside(wor
     world.apply()
     assert read_manifest(world.new) == manifest
     assert json.loads((world.new / "metadata").read_text())["id"] == QUERY_ID
+
+
+def test_names_may_be_as_long_as_any(tmp_path: Path) -> None:
+    world = World(tmp_path, "o" * 255)
+    world.apply()
+    world.assert_moved()
+    world.undo()
+    assert tree(world.old) == world.before
+
+
+def test_a_link_in_the_place_of_the_folder_for_what_is_put_aside_stays(world: World, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (world.old.parent / "_retired").symlink_to(tmp_path / "elsewhere")
+    world.apply()
+    world.undo()
+    assert tree(world.old) == world.before
+    assert (world.old.parent / "_retired").is_symlink()

@@ -198,3 +198,15 @@ def test_rows_that_nobody_would_take_away_are_refused(
     assert error.code == "ReaderCannotGoBack"
     assert "would keep 3 rows of sensor_gold that belong to what is taken back" in error.what
     assert "plan replay raw-ingest --from-batch 3" in str(error.next)
+
+
+@pytest.mark.parametrize(("size", "said"), [(10, "The cheaper way is `surestart plan"), (10**9, "is the cheaper")])
+def test_where_a_replay_is_possible_too_the_cheaper_way_is_named_and_why(
+    stood: Environment, size: int, said: str
+) -> None:
+    table = Path(stood.table("sensor_raw").path)
+    write_commit(table, 5, info("OPTIMIZE"), add("large.parquet", 0, size=size, dataChange=False))
+    (line,) = (one for one in planned(stood, 2).statements if "plan replay" in one)
+    assert said in line
+    assert "raw-ingest --from-batch 3" in line
+    assert "reads no table" in line

@@ -5,6 +5,7 @@ Killed anywhere, it goes on or is undone; and nothing is put in place that the d
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,27 @@ def test_what_a_stream_passes_over_it_passes_over_under_its_new_id() -> None:
     one = PassOverNote("d", "clear:sensor_raw", OLD)
     journal = Journal((JournalEntry("d", 0, BEGUN),), (one, PassOverNote("d", "clear:sensor_raw", "another")))
     assert list(rewind.inherited([journal], OLD, NEW)) == [PassOverNote("d", "clear:sensor_raw", NEW)]
+
+
+def test_the_streams_own_user_may_write_as_before(environment: Environment) -> None:
+    """Whoever applies a plan is often another one: a copy of theirs alone would end the stream."""
+    fill(environment)
+    here, _ = there(environment)
+    for path in (here, *here.rglob("*")):
+        path.chmod(0o770 if path.is_dir() else 0o660)
+        if os.geteuid() == 0:
+            os.chown(path, 12345, 12346)
+    before = read_manifest(here)
+    restore(environment, running(environment).digest)
+    rewind.apply_step(running(environment), step(before))
+    assert json.loads((here / "metadata").read_text()) == {"id": NEW}
+    rewound = rights(here)
+    rewind.undo_step(running(environment, journaled=True), step(before))
+    assert read_manifest(here) == before
+    users = {(12345, 12346) if os.geteuid() == 0 else (os.geteuid(), os.getegid())}
+    assert rewound == rights(here) == {(kind, *user) for kind in (0o40770, 0o100660) for user in users}
+
+
+def rights(folder: Path) -> set[tuple[int, int, int]]:
+    found = [path.stat() for path in (folder, *folder.rglob("*"))]
+    return {(one.st_mode, one.st_uid, one.st_gid) for one in found}

@@ -82,7 +82,7 @@ def lz4_blocks(data: bytes, block: int = 32 << 10, packed: bool = True) -> bytes
     """As Java's LZ4BlockOutputStream: stored where LZ4 would not make it smaller."""
     import pyarrow
 
-    from surestart.facts.state.lz4_blocks import xxh32_plain
+    from surestart.facts.checkpoint.lz4_blocks import xxh32_plain
 
     out = b""
     for at in range(0, len(data), block):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,37 @@ def cut(path: Path) -> None:
 
 def other_size(path: Path) -> None:
     path.with_name(f"{path.name}.crc").write_text('{"algorithm":"CRC32C","value":1,"mainFileSize":7}')
+
+
+def with_crc(path: Path) -> bytes:
+    """Its bytes, after Hadoop's checksum of them was put beside it."""
+    data = path.read_bytes()
+    sums = b"".join(zlib.crc32(data[at : at + 512]).to_bytes(4, "big") for at in range(0, len(data), 512))
+    path.with_name(f".{path.name}.crc").write_bytes(b"crc\0\x00\x00\x02\x00" + sums)
+    return data
+
+
+def manifest_flipped(path: Path) -> None:
+    """What Java's unpacking compares, and no reader of the list of files."""
+    with zipfile.ZipFile(path) as archive:
+        info = next(one for one in archive.infolist() if one.filename.startswith("MANIFEST"))
+    data = bytearray(path.read_bytes())
+    data[info.header_offset + 30 + len(info.filename) + 5] ^= 1
+    path.write_bytes(data)
+
+
+def packed_otherwise(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def packed_otherwise_and_flipped(path: Path) -> None:
+    packed_otherwise(path)
+    data = path.read_bytes()
+    path.write_bytes(data[:60] + bytes(byte ^ 255 for byte in data[60:160]) + data[160:])
 
 
 @pytest.mark.parametrize("name", ["join-hdfs", "transform-rockslog", "within-rocksv2", "dedup-zstd"])
@@ -37,6 +70,9 @@ def test_what_spark_left_is_whole(checkpoints: Path, name: str, capsys: pytest.C
         ("dedup-hdfs", "state/0/1/4.delta", other_size, [1, 2, 3]),
         ("within-rocks", "state/0/0/3.zip", cut, [1, 2, 4, 5]),
         ("within-rocks", "state/0/0/3.zip", other_size, [1, 2, 4, 5]),
+        ("within-rocks", "state/0/0/3.zip", manifest_flipped, [1, 2, 4, 5]),
+        # Each start reads it, whichever version it loads.
+        ("within-rocks", "state/0/0/_metadata/schema", cut, [1, 2, 3, 4, 5]),
         ("aggregate-rockslog", "state/0/0/5.changelog", cut, [1, 2, 3, 4]),
     ],
 )
@@ -58,6 +94,32 @@ def test_a_damaged_file_takes_its_versions_away(
     assert operator["stores"][0]["whole_versions"] == whole
     assert main(["state", str(path), "--check"]) == 1
     assert f"\n  {file}: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", [packed_otherwise, packed_otherwise_and_flipped])
+def test_a_snapshot_that_is_packed_as_java_packs_none_is_neither_whole_nor_damaged(
+    checkpoints: Path, tmp_path: Path, damage: Callable[[Path], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each way of packing has a library, and errors, of its own."""
+    path = Path(shutil.copytree(checkpoints / "within-rocks" / "checkpoint", tmp_path / "own"))
+    damage(path / "state/0/0/5.zip")
+
+    assert main(["state", str(path), "--check"]) == 4
+    assert main(["state", str(path)]) == 4
+    assert capsys.readouterr().err.count("a way that Java does not know") == 2
+
+
+def test_a_flipped_byte_in_an_sst_is_seen_where_hadoop_has_a_checksum_of_it(
+    checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(shutil.copytree(checkpoints / "within-rocks" / "checkpoint", tmp_path / "own"))
+    sst = min((path / "state/0/0/SSTs").glob("*.sst"))
+    data = with_crc(sst)
+    assert main(["state", str(path), "--check"]) == 0
+    sst.write_bytes(data[:700] + bytes([data[700] ^ 1]) + data[701:])
+
+    assert main(["state", str(path), "--check"]) == 1
+    assert f"SSTs/{sst.name}: " in capsys.readouterr().out
 
 
 def test_an_sst_that_is_gone_takes_every_version_that_names_it(

@@ -13,6 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm
+from surestart.facts.checkpoint.lz4_blocks import read_blocks, unpack_block, xxh32_plain
+from surestart.facts.checkpoint.lzf_blocks import unpack_lzf
+from surestart.facts.checkpoint.open_file import unpacked
+from surestart.facts.checkpoint.snappy_blocks import unpack_snappy
 from surestart.facts.checkpoint.store_files import StoreVersions
 from surestart.facts.state import hdfs_rows
 from surestart.facts.state.hdfs_rows import (
@@ -27,10 +31,6 @@ from surestart.facts.state.hdfs_rows import (
     read_hdfs_rows,
     read_records,
 )
-from surestart.facts.state.lz4_blocks import read_blocks, unpack_block, xxh32_plain
-from surestart.facts.state.lzf_blocks import unpack_lzf
-from surestart.facts.state.open_file import unpacked
-from surestart.facts.state.snappy_blocks import unpack_snappy
 from surestart.facts.storage.open_storage import LocalStorage
 from tests.state.spark_row import lz4_blocks, records
 
@@ -66,7 +66,7 @@ def test_records_come_back_with_and_without_a_library(
     packed: bool, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
-        monkeypatch.setattr("surestart.facts.state.lz4_blocks.pyarrow_lz4", lambda: None)
+        monkeypatch.setattr("surestart.facts.checkpoint.lz4_blocks.pyarrow_lz4", lambda: None)
     pairs = [*PAIRS, (b"gone", None)]
 
     assert read(lz4_blocks(records(pairs), block=1_000, packed=packed)) == pairs
@@ -300,7 +300,7 @@ def test_what_spark_packed_with_snappy_and_lzf_is_torn_wherever_it_is_cut(
     checkpoints: Path, name: str, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fast:
-        monkeypatch.setattr("surestart.facts.state.snappy_blocks.pyarrow_snappy", lambda: None)
+        monkeypatch.setattr("surestart.facts.checkpoint.snappy_blocks.pyarrow_snappy", lambda: None)
     for path in sorted((checkpoints / name / "checkpoint/state/0").glob("*/*.delta"))[:2]:
         whole = path.read_bytes()
         assert read(whole)

@@ -97,6 +97,23 @@ def test_a_batch_whose_files_are_gone(checkpoints: Path, capsys: pytest.CaptureF
     assert "which version 41 is made of" in caught.err
 
 
+def test_a_batch_of_any_number_takes_no_memory(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["state", str(checkpoints / "dedup-hdfs" / "checkpoint"), "--batch", str(10**20)]) == 4
+    assert "StateNotReadable: 0 rows" in capsys.readouterr().err
+
+
+def test_a_batch_that_is_long_past_has_its_files_by_its_own_commit(
+    own: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Format 2, and more batches since than are read at once."""
+    path = own("within-rocksv2")
+    wanted = as_json(capsys, path, "--batch", 1, "--limit", 0)
+    for batch in range(5, 140):
+        for log in ("offsets", "commits"):
+            shutil.copy(path / log / "4", path / log / str(batch))
+    assert as_json(capsys, path, "--batch", 1, "--limit", 0)["stores"] == wanted["stores"]
+
+
 def test_no_state_and_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "offsets").mkdir()
     for path in (tmp_path, tmp_path / "nowhere"):

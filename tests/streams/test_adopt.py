@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from surestart.cli.main import main
+from surestart.remedies.basis import cut_checkpoint
+from surestart.remedies.basis.move_aside import RETIRED
+from surestart.remedies.steps import move
 from surestart.streams.adopt.adopt import Adoption, adopt
 from surestart.streams.adopt.found import ANOTHER_ID, NO_CHECKPOINT, NOT_CARRIED, NOT_READ, TWO_CHECKPOINTS
 from surestart.streams.adopt.write_stream import add_to_file
@@ -232,6 +236,25 @@ def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path, called: Call
     assert called("-o", tmp_path / "s.toml") == 2
 
 
+@pytest.mark.parametrize("root", ["", " ", "file:", "file:data", "~nobody-has-this-name/data"])
+def test_a_root_that_names_no_folder_is_not_the_one_that_one_works_in(
+    tmp_path: Path, called: Called, root: str
+) -> None:
+    assert called(f"--checkpoints={root}", "-o", tmp_path / "s.toml") == 2
+    assert not (tmp_path / "s.toml").exists()
+
+
+def test_what_a_remedy_keeps_or_makes_beside_a_checkpoint_is_no_stream(tmp_path: Path, called: Called) -> None:
+    """A move that stands half-way has a whole copy, under the same query id."""
+    lake = small_lake(tmp_path / "root")
+    lake.stream("chk/one", lake.table("t/one"))
+    for folder in (RETIRED, move.SCRATCH, cut_checkpoint.SCRATCH):
+        shutil.copytree(tmp_path / "root/chk/one", tmp_path / "root/chk" / folder / "one" / "abcd")
+    path = tmp_path / "s.toml"
+    called("--checkpoints", tmp_path / "root", "-o", path)
+    assert [one.name for one in read_project_file(path).streams] == ["one"]
+
+
 def test_a_table_that_cannot_be_read_is_named_and_no_sink_is_guessed(tmp_path: Path, called: Called) -> None:
     lake = small_lake(tmp_path / "root")
     table = Path(lake.table("t/one"))
@@ -252,7 +275,7 @@ def test_whatever_folders_are_called_the_file_is_read_back(names: list[str], tmp
     made = set()
     for number, name in enumerate(names):
         folder = name.replace("/", "|").replace("\0", "|").encode("utf-8", "replace").decode()
-        if folder not in (".", "..", "_retired") and not (lake.root / "c" / folder).exists():
+        if folder not in (".", "..", "_retired", "_moving", "_rewind") and not (lake.root / "c" / folder).exists():
             made.add(lake.stream(f"c/{folder}", lake.table(f"t/{number} {folder}"[:60]), last=1))
     adoption = adopt([str(lake.root)])
     if adoption.adopted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,32 @@ def test_nobody_is_told_to_let_surestart_run_a_declared_stream(tmp_path: Path) -
         "history = 3",
         '[stream.a]\ncheckpoint = "/c\\u0000"',
         '[stream.a]\ncheckpoint = "/c"\nsink = {delta = "/t\\u0000"}',
+        'history = "/h\\u0000"',
+        "[stream.a]\ncheckpoint = '~nobody-has-this-name/c'",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {merge = '/t', keys = ['']}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {jdbc = 'jdbc:postgresql://h/db?user=u&password=s3cret!'}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {postgres = 'postgresql://u:s3cret!@h/db'}",
+        "[stream.a]\ncheckpoint = '/c'\nsource = {kafka = 't', password = ['s3cret!']}",
+        "[stream.a]\ncheckpoint = '/c'\nsink = {delta = '/t', password = 's3cret!'}",
+        "[stream.a]\ncheckpoint = '/c'\nsource = {password = 's3cret!'}",
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as said:
         read_project_file(written(tmp_path, text))
+    assert "s3cret!" not in str(said.value)
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_what_never_ends_is_not_read(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError):
+        read_project_file(tmp_path / path)
+
+
+def test_a_path_with_the_name_of_a_secret_is_a_path(tmp_path: Path) -> None:
+    said = "[stream.a]\ncheckpoint = '/c/token=abcdefgh'\nsink = {delta = '/t/secret=abcdefgh'}"
+    assert read_project_file(written(tmp_path, said)).streams[0].sinks[0].path == "/t/secret=abcdefgh"
 
 
 def test_brokers_without_a_port_are_named_with_their_place(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from surestart.environment import whole_path
     from surestart.streams.schema import schema_text
 
     if args.schema:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from surestart.streams.adopt.adopt import adopt
     from surestart.streams.adopt.write_stream import add_to_file, read_if_there
 
-    path = Path(args.output).expanduser()
+    path = whole_path(args.output) if args.output.startswith("~") else Path(args.output)
     project = read_if_there(path)
     roots = read_roots(args)
     adoption = adopt(roots, project, _say)

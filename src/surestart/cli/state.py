@@ -61,6 +61,10 @@ def run(args: argparse.Namespace) -> int:
 
     storage = open_storage(args.path)
     checkpoint = read_checkpoint(args.path, storage)
+    planned = checkpoint.latest_planned
+    if args.batch is not None and planned is not None and 0 <= args.batch < min(checkpoint.commits, default=0):
+        # Format 2: only the batch's own commit says what its files are called.
+        checkpoint = read_checkpoint(args.path, storage, entries=planned - args.batch + 2)
     if isinstance(storage, BoundedStorage):
         storage = BoundedStorage(storage.storage, ReadBudget(bytes=BYTES), storage.kept)
     try:
@@ -87,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> int:
     """Exit code 1 where a file is damaged, 4 where one is of a form that is not read here."""
     from surestart.errors import EXIT_CANNOT_TELL, EXIT_FINDINGS, EXIT_FINE
+    from surestart.facts.checkpoint.log_file import EMPTY, STALE_CRC, TORN
     from surestart.facts.checkpoint.state_versions import find_missing_state
     from surestart.facts.state.check_files import check_files
     from surestart.facts.state.read_rows import choose_operators
@@ -99,6 +104,12 @@ def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -
         # What is not there has no file that could be read.
         if missing and f"{missing.path}/".startswith(f"state/{one.id}/"):
             checked.damaged.append((missing.path, missing.detail))
+        # Schemas and other notes were read with the checkpoint.
+        known = {path for path, _ in (*checked.damaged, *checked.unknown)}
+        for fault in checkpoint.state.faults:
+            if fault.path.startswith(f"state/{one.id}/") and fault.path not in known:
+                of = checked.damaged if fault.kind in (TORN, EMPTY, STALE_CRC) else checked.unknown
+                of.append((fault.path, fault.detail))
     if args.json:
         from surestart.report.json.state import checked_object
 
@@ -142,8 +153,9 @@ def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: NotInSta
             next=surestart("state", args.path, note="shows every operator and store"),
             code="StateNotThere",
         )
+    why = "".join(f" ({inert(fault.path)}: {inert(fault.detail, 300)})" for fault in checkpoint.state.faults[:1])
     return CannotTell(
-        f"{checkpoint.location} does not have {inert(error)}, as far as it can be read",
+        f"{checkpoint.location} does not have {inert(error)}, as far as it can be read{why}",
         meaning="The query has no stateful operator, has committed no batch yet, or this is not a checkpoint.",
         next=surestart("inspect", args.path, "--sink", "none"),
         code="StateNotThere",

@@ -13,6 +13,7 @@ A source and a sink are one table, or a list of them. In each, one key is its ki
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.sources.kafka import NO_BOOTSTRAP, is_bootstrap
 from surestart.streams.stream import Stream
 from surestart.typed import in_the_code
+from surestart.words.inert import redact
 
 FILE = "surestart.toml"
 SOURCE_KINDS = ("kafka", "delta", "files", "auto-loader", "iceberg", "kinesis", "event-hubs", "rate", "memory", "other")
@@ -35,6 +37,7 @@ SINK_WORDS = {"merge": "delta-merge", "append": "delta-append"}
 FILE_KEYS = ("pipeline", "history", "stream")
 STREAM_KEYS = ("checkpoint", "source", "sink", "output_mode", "state")
 OUTPUT_MODES = ("append", "update", "complete")
+_LONGEST = 16 << 20
 # Said of a sink beside its kind.
 SINK_KEYS = ("shared", "new", "keys", "app_id", "ledger", "bootstrap")
 _SOURCES_BY_PATH = ("delta", "files", "auto-loader", "iceberg")
@@ -63,7 +66,12 @@ def find_project_file(folder: Path | None = None) -> Path | None:
 def read_project_file(path: Path) -> ProjectFile:
     """What the file says; raises UsageError, with the place, for what is not understood."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.exists() and not path.is_file():
+            raise _Reader(path).bad("is no file that can be read to its end")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_LONGEST + 1)
+        if len(text) > _LONGEST:
+            raise _Reader(path).bad(f"has more than {_LONGEST:,} characters: no file of streams")
     except OSError as error:
         raise _Reader(path).bad(f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:
@@ -120,6 +128,8 @@ class _Reader:
 
     def read_history(self, found: Mapping[str, Any]) -> str:
         said = self.plain_text(found, "history")
+        if "\0" in said:
+            raise self.bad(f"history = {said!r} holds a NUL, which no path can", "history")
         if not said:
             return str(self.path.absolute().parent / ".surestart" / "streams")
         if not is_absolute(said) and (said.startswith("~") or "/" in said or said.count(".") != 1):
@@ -154,7 +164,7 @@ class _Reader:
         kind, target = self.kind("source", said, SOURCE_KINDS)
         for key, value in said.items():
             if not isinstance(value, str | bool | int | float):
-                raise self.bad(f"source: {key} = {value!r} is neither a text nor a number", "source")
+                raise self.bad(f"source: what {key} has is neither a text nor a number", "source")
         options = tuple(sorted((key, _plain(value)) for key, value in said.items() if key != kind))
         bootstrap = dict(options).get("bootstrap", "")
         if kind == "kafka" and bootstrap and not is_bootstrap(bootstrap):
@@ -175,7 +185,7 @@ class _Reader:
                 sink = replace(sink, shared=value)
             elif key == "new" and isinstance(value, bool):
                 sink = replace(sink, new=value)
-            elif key == "keys" and isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+            elif key == "keys" and isinstance(value, list) and value and all(map(_is_named, value)):
                 sink = replace(sink, keys=tuple(value))
             elif key == "app_id" and isinstance(value, str) and value:
                 sink = say_of(sink, f"app-id={value}")
@@ -192,11 +202,16 @@ class _Reader:
         found = [key for key in said if key in kinds]
         if len(found) != 1 or not isinstance(said[found[0]], str) or not said[found[0]]:
             raise self.bad(
-                f"{what} = {dict(said)!r} names {len(found)} kinds; it takes one of {', '.join(kinds)}, with its "
-                "target as text",
+                f"{what} with {', '.join(said) or 'no key'} names {len(found)} kinds; it takes one of "
+                f"{', '.join(kinds)}, with its target as text",
                 what,
             )
         target = said[found[0]]
+        if redact(target) != target and (found[0] in _NO_PATHS or "@" in target):
+            # A path may well have token=… in it.
+            raise self.bad(
+                f"{what}: its {found[0]} has a password in it, and whatever stands here is shown; leave it out", what
+            )
         return found[0], target if found[0] in _NO_PATHS else self.place(target, what)
 
     def place(self, said: str, key: str) -> str:
@@ -205,8 +220,9 @@ class _Reader:
         if "\0" in said:
             raise self.bad(f"{key}: {said!r} holds a NUL, which no path and no name can", key)
         if said.startswith("~"):
-            whole = str(Path(said).expanduser()) if not said.startswith("~/..") else "the whole path"
-            raise self.bad(f"{key}: {said!r} is another folder for every user; here it is {whole}", key)
+            whole = os.path.expanduser(said)  # noqa: PTH111 - as it is, where nobody of that name is known
+            known = "" if whole.startswith("~") else f"; here it is {whole}"
+            raise self.bad(f"{key}: {said!r} is another folder for every user{known}", key)
         if not is_absolute(said) and "`" not in said and ("/" in said or said.startswith(".")):
             raise self.bad(f"{key}: {said!r} is a relative path, and another folder wherever it is read from", key)
         return said
@@ -245,7 +261,7 @@ class _Reader:
         where = f" [stream.{self.stream}]" if self.stream else ""
         line = line_of(self.text, self.stream, key)
         return UsageError(
-            f"{self.path}{f', line {line},' if line else ''}{where} {what}",
+            f"{self.path}{f', line {line},' if line else ''}{where} {redact(what)}",
             meaning="A stream that is misread would be judged by another's "
             "evidence, so no stream of the file was judged.",
             next=in_the_code(f"correct {self.path}; docs/adopt.md has each key"),
@@ -267,6 +283,10 @@ def line_of(text: str, stream: str, key: str) -> int:
     wanted = re.compile(rf"\s*(['\"]?){re.escape(key)}\1\s*=") if key else None
     inner = (number for number in range(begin + 1, end) if wanted and wanted.match(lines[number - 1]))
     return next(inner, begin)
+
+
+def _is_named(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _plain(value: object) -> str:

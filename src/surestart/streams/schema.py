@@ -69,7 +69,12 @@ def _sink() -> dict[str, Any]:
     said = {
         "shared": {"type": "boolean", "description": "others write there as well"},
         "new": {"type": "boolean", "description": "this stream has never written there yet"},
-        "keys": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "what a MERGE matches by"},
+        "keys": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+            "description": "what a MERGE matches by",
+        },
         "app_id": {"type": "string", "minLength": 1, "description": "the constant txnAppId of its function"},
         "ledger": {"type": "string", "minLength": 1, "description": "a row for each batch, in the rows' transaction"},
         "bootstrap": {"type": "string", "minLength": 1, "description": "of a Kafka sink: the brokers that are asked"},

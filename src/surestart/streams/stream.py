@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import unquote
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration
-from surestart.environment import is_absolute
+from surestart.environment import is_absolute, whole_path
 from surestart.errors import UsageError
 from surestart.typed import in_the_code
 
@@ -57,6 +56,8 @@ def absolute_place(given: str) -> str:
     if local:
         given = "/" + unquote(given.removeprefix("file:")).lstrip("/")
     given = re.sub(r"^dbfs:/+Volumes/", "/Volumes/", given)
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", given):
+    if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", given):
         return given.rstrip("/")
-    return str(Path(given).expanduser().absolute())
+    if given.startswith("file:"):
+        given = ""
+    return str(whole_path(given))

@@ -5,6 +5,7 @@
 /root/tables/t        _delta_log day=1 day=2 …       a table: its log and its partitions are passed over
 /root/tables/t/_ck    metadata offsets commits …     found
 /root/tables/i        metadata/*.metadata.json       an Iceberg table
+/root/_retired        what remedies keep or make beside a checkpoint, and _moving, _rewind: no streams, passed over
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
                                                      outside the root, which is said
 """
@@ -28,6 +29,7 @@ _LOGS = ("offsets", "commits")
 _KEPT = ("sources", "state")
 _OWN = frozenset({"metadata", *_LOGS, *_KEPT, "receivers", "__tmp_path_dir"})
 _OUTPUT = frozenset({"_delta_log", "_spark_metadata"})
+_OF_REMEDIES = frozenset({"_retired", "_moving", "_rewind"})
 DELTA, FILE_SINK, ICEBERG = "delta", "files", "iceberg"
 _PARTITION = re.compile(r"[^=]+=")
 _METADATA_BYTES = 64 << 10
@@ -145,6 +147,7 @@ def _worth_a_look(found: dict[str, FolderEntry], is_one: bool, table: str) -> It
         own = table == ICEBERG and entry.name in ("metadata", "data")
         own = own or (is_one and (entry.name in _OWN or entry.name.startswith("_schema_log_")))
         partition = of_output and _PARTITION.match(entry.name)
+        own = own or entry.name in _OF_REMEDIES
         if entry.kind == FOLDER and not (own or partition or entry.link or entry.name in _OUTPUT):
             yield entry.name
 

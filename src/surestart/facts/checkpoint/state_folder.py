@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from surestart.facts.checkpoint.lineage import find_base, read_lineage
 from surestart.facts.checkpoint.log_file import (
     EMPTY,
     STALE_CRC,
@@ -62,7 +63,8 @@ SNAPSHOT_BYTES = 64 * 1024 * 1024
 class StateOperator:
     """stores: (partition, store name) -> versions.
     partitions: as declared in _metadata, else as found; 1 where all rows are of one partition, whatever is declared.
-    schemas: of each store, one for each column family."""
+    schemas: of each store, one for each column family.
+    torn_schema: the first that no start can read."""
 
     id: int
     name: str | None
@@ -73,6 +75,7 @@ class StateOperator:
     schemas: Mapping[str, tuple[StoreSchema, ...]] = field(default_factory=dict)
     notes: OperatorNotes = field(default_factory=OperatorNotes)
     size: int = 0
+    torn_schema: LogFault | None = None
 
     @property
     def schema(self) -> str:
@@ -207,9 +210,13 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
     if any(entry == "_metadata" for entry, _, _ in names):
         notes = _noted(read_operator_notes(walk.storage, walk.folder, f"{folder}/_metadata"), tally)
     schemas = {}
+    torn = None
     for store in sorted({store for _, store in stores} or {DEFAULT_STORE})[:STORES] if partitions else ():
         path = schema_path(operator, partitions[0], store, notes.schema_paths)
-        schemas[store] = _noted(read_state_schema(walk.storage, path), tally)
+        found = read_state_schema(walk.storage, path)
+        schemas[store] = _noted(found, tally)
+        if torn is None and found[1] is not None and found[1].kind == TORN:
+            torn = found[1]
     declared = notes.partitions
     count = partitions[-1] + 1 if partitions else 0
     if declared is not None and not (count == 1 and any(keeps_one_partition(found) for found in schemas.values())):
@@ -224,6 +231,7 @@ def _read_operator(walk: _Walk, operator: int, tally: _Tally) -> StateOperator:
         schemas=schemas,
         notes=notes,
         size=tally.size - before,
+        torn_schema=torn,
     )
 
 
@@ -303,6 +311,7 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
         elif name.endswith(".tmp"):
             tally.leftovers.append(f"{folder}/{name}")
     broken: dict[int, str] = {}
+    lacking: dict[tuple[int, str], str] = {}
     rows: tuple[int, int] | None = None
     if walk.needed is not None:
         names = {name: length for name, _, length in entries}
@@ -311,8 +320,45 @@ def _versions(walk: _Walk, folder: str, entries: list[tuple[str, str, int]], tal
             _check_crcs(walk, folder, names, base, steps, broken, tally)
         if base and base not in broken:
             rows = _check_snapshot(walk, folder, names, below, base, broken, tally)
+        for one in ids.get(walk.needed, ()):
+            lacking[walk.needed, one] = _lacking(walk, folder, names, below, one)
     kept = {version: frozenset(found) for version, found in ids.items()}
-    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, files, size, rows)
+    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, lacking, files, size, rows)
+
+
+def _lacking(walk: _Walk, folder: str, names: Mapping[str, int], below: Mapping[str, int], own: str) -> str:
+    """Format 2: what is missing of the needed version of this id, or ""."""
+    from surestart.facts.checkpoint.open_file import unpacked
+
+    assert walk.needed is not None
+    there = {name.lower(): name for name, length in names.items() if length and STATE_FILE.fullmatch(name)}
+    lineage: dict[int, str] = {}
+    changes = there.get(f"{walk.needed}_{own}.changelog", "")
+    if changes and f"{walk.needed}_{own}.zip" not in there:
+        if walk.left <= 0:
+            walk.cut += 1
+            return ""
+        walk.left -= 1
+        try:
+            with walk.storage.open_file(f"{folder}/{changes}") as file:
+                lineage = read_lineage(unpacked(file))
+        except FormatError as error:
+            if error.kind == VERSION:
+                raise OSError(error.detail) from error
+            return f"a whole {changes} ({error.detail})"
+    base, missing = find_base(walk.needed, own, lineage, there)
+    if not base or missing:
+        return missing
+    data = walk.snapshot(f"{folder}/{base}", names[base])
+    if data is None:
+        return ""
+    try:
+        why = lacks(read_notes(walk.storage, data, f"{folder}/{base}").files, below)
+    except FormatError as error:
+        if error.kind == VERSION:
+            raise OSError(error.detail) from error
+        why = error.detail
+    return f"what snapshot {base} names ({why})" if why else ""
 
 
 def _check_snapshot(

@@ -117,9 +117,9 @@ def read_state_schema(storage: Storage, path: str) -> tuple[tuple[StoreSchema, .
         return (), None
     except OSError as error:
         return (), LogFault(path, UNREADABLE, f"{type(error).__name__}: {error.strerror or error}")
-    except UnknownForm:
-        # Of a newer Spark, and no damage: the columns are not shown.
-        return (), None
+    except UnknownForm as error:
+        # Of a newer Spark, and no damage; whether the next start reads it is not known.
+        return (), LogFault(path, UNREADABLE, error.detail)
     except FormatError as error:
         return (), LogFault(path, TORN, f"the state schema cannot be read: {error.detail}")
 

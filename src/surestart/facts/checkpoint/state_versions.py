@@ -28,6 +28,9 @@ def find_missing_state(
 ) -> MissingState | None:
     """The first piece of state that a start at `batch` would not find; None for a stateless query or complete state."""
     state = checkpoint.state
+    # Each start of a stateful query reads it and compares the code's columns with it, before the first row (4.1.4).
+    if torn := next((one.torn_schema for one in state.operators if one.torn_schema is not None), None):
+        return MissingState(f"{torn.path}: {torn.detail}", torn.path)
     if batch == 0 or state.sampled:
         return None
     commit = checkpoint.commits.get(batch - 1)
@@ -97,7 +100,8 @@ def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...]) -> st
         return f"version {batch}"
     if ids and not any(store_id.lower() in present for store_id in ids):
         return f"version {batch} with the id that commits/{batch - 1} names"
-    return versions.missing_for(batch, ROCKSDB)
+    known = [versions.lacks[batch, one.lower()] for one in ids if (batch, one.lower()) in versions.lacks]
+    return known[0] if known else versions.missing_for(batch, ROCKSDB)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ Which versions of one store of one partition there are, and which of them a star
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surestart.facts.checkpoint.log_file import (
     LOG_LIMIT,
@@ -30,6 +31,9 @@ from surestart.facts.checkpoint.log_file import (
 from surestart.facts.storage.read_budget import charge
 from surestart.facts.storage.storage import Storage
 
+if TYPE_CHECKING:
+    from zipfile import ZipFile
+
 # Notes of some kB, and RocksDB's own log and manifest, which it keeps below this.
 SNAPSHOT_LIMIT = 32 * 1024 * 1024
 FOLDERS = ("SSTs", "logs")
@@ -38,6 +42,10 @@ _LISTS = (("SSTs", "sstFiles"), ("logs", "logFiles"))
 
 # Spark 4.0 writes the checkpoint's format there, as it was set when its JVM first used RocksDB; the rest is the same.
 _VERSIONS = ("v1", "v2")
+# As they are, and deflated: all that java.util.zip knows. Each other way has a library, and errors, of its own.
+_OF_JAVA = (0, 8)
+# So many bytes are unpacked in the time of one value.
+_UNPACKED_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True)
@@ -97,28 +105,45 @@ def _items(fields: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _metadata(storage: Storage, data: bytes, what: str) -> Mapping[str, Any]:
-    import zipfile
-    import zlib
-
     charge(storage, 10 * data.count(b"PK\x01\x02"), what)
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if archive.namelist() and "metadata" not in archive.namelist():
-                raise FormatError(VERSION, f"{what} has no list of its files: a form that is not known here")
-            with archive.open("metadata") as file:
-                text = file.read(LOG_LIMIT + 1)
-    except FormatError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise FormatError(TORN, f"{what} is not a whole snapshot ({type(error).__name__})") from error
-    if len(text) > LOG_LIMIT:
-        raise FormatError(TORN, f"{what} names its files in more than {LOG_LIMIT:,} bytes")
+    with opened_snapshot(data, what) as archive:
+        if archive.namelist() and "metadata" not in archive.namelist():
+            raise FormatError(VERSION, f"{what} has no list of its files: a form that is not known here")
+        text = read_member(archive, "metadata", LOG_LIMIT, what)
+        # Spark unpacks all of it, and each piece has a checksum there.
+        for name in set(archive.namelist()) - {"metadata"}:
+            charge(storage, len(read_member(archive, name, SNAPSHOT_LIMIT, what)) // _UNPACKED_AT_ONCE, what)
     charge(storage, weight(text), what)
     lines = split_log_lines(text, f"metadata in {what}")
     fields = parse_object(lines[1] if len(lines) > 1 else "", f"metadata in {what}")
     if lines[0].strip() not in _VERSIONS or "sstFiles" not in fields:
         raise FormatError(VERSION, f"metadata in {what} is {lines[0][:20]!r}: a form that is not known here")
     return fields
+
+
+@contextmanager
+def opened_snapshot(data: bytes, what: str) -> Iterator[ZipFile]:
+    """The archive. What it is read with inside the block raises FormatError where it is not whole."""
+    import zipfile
+    import zlib
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            yield archive
+    except FormatError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise FormatError(TORN, f"{what} is not a whole snapshot ({type(error).__name__})") from error
+
+
+def read_member(archive: ZipFile, name: str, limit: int, what: str) -> bytes:
+    if archive.getinfo(name).compress_type not in _OF_JAVA:
+        raise FormatError(VERSION, f"{name[:40]} in {what} is packed in a way that Java does not know")
+    with archive.open(name) as file:
+        found = file.read(limit + 1)
+    if len(found) > limit:
+        raise FormatError(TORN, f"{name[:40]} in {what} unpacks to more than {limit:,} bytes")
+    return found
 
 
 HDFS = "hdfs"
@@ -133,12 +158,14 @@ class StoreVersions:
     steps: a delta or changelog.
     ids: their uuids.
     broken: snapshots that a start would choose and cannot load, and why.
+    lacks: format 2, of each id of the version that the next start loads: what it is made of and is not there, or "".
     rows: a version and how many rows it has, where the snapshot that a start begins with says it."""
 
     full: frozenset[int] = frozenset()
     steps: frozenset[int] = frozenset()
     ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
     broken: Mapping[int, str] = field(default_factory=dict)
+    lacks: Mapping[tuple[int, str], str] = field(default_factory=dict)
     files: int = 0
     size: int = 0
     rows: tuple[int, int] | None = None

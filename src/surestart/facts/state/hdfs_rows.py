@@ -17,14 +17,13 @@ Keys and values of one state file, in the order in which they were written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm, naming
+from surestart.facts.checkpoint.open_file import open_state_file, unpacked
 from surestart.facts.checkpoint.store_files import StoreVersions
-from surestart.facts.state.open_file import open_state_file, unpacked
 from surestart.facts.storage.storage import Storage
 
 # Keys and values held in memory, of all that is read: of a whole store, and where a few rows are wanted.
@@ -61,11 +60,13 @@ class TooLarge(UnknownForm):
 def chain(versions: StoreVersions, version: int) -> tuple[int, list[int]]:
     """The snapshot that `version` begins with, 0 for none, and the changes to be put on it."""
     base = max((number for number in versions.full if number <= version), default=0)
-    steps = list(range(base + 1, version + 1))
-    if lost := [number for number in steps if number not in versions.steps]:
+    # Not a list yet: whoever asks may ask for any number.
+    steps = range(base + 1, version + 1)
+    lost = next((number for number in steps if number not in versions.steps), None)
+    if lost is not None:
         kept = sorted(versions.full | versions.steps)
-        raise NotInState(f"version {lost[0]}, which version {version} is made of", tuple(map(str, kept)))
-    return base, steps
+        raise NotInState(f"version {lost}, which version {version} is made of", tuple(map(str, kept)))
+    return base, [*steps]
 
 
 def read_hdfs_rows(
@@ -190,18 +191,6 @@ def read_changelog(pieces: Iterator[bytes]) -> Iterator[StateRecord]:
         if version in ("v2", "v4"):
             return _kinds(stream)
     return _plain(stream)
-
-
-def read_lineage(pieces: Iterator[bytes]) -> dict[int, str]:
-    """Version -> id of those since the snapshot, as a changelog of format 2 names them; none of another one."""
-    stream = _Stream(pieces)
-    if stream.peek(4) not in (b"\x00\x02v3", b"\x00\x02v4"):
-        return {}
-    stream.utf()
-    try:
-        return {int(item["version"]): str(item["checkpointUniqueId"]) for item in json.loads(stream.utf())}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise Torn(f"it does not name the versions before its own ({str(error)[:60]})") from error
 
 
 def _plain(stream: _Stream) -> Iterator[StateRecord]:

@@ -11,19 +11,26 @@ are made with is taken over: others name paths to write to.
 from __future__ import annotations
 
 import importlib.util
-import io
+import os
 import re
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from surestart.facts.checkpoint.lineage import read_lineage
 from surestart.facts.checkpoint.log_file import NotInState, Torn, TornFile, UnknownForm, naming
-from surestart.facts.checkpoint.store_files import SNAPSHOT_LIMIT, RocksDbNotes, lacks, read_notes
+from surestart.facts.checkpoint.open_file import open_state_file, unpacked
+from surestart.facts.checkpoint.store_files import (
+    SNAPSHOT_LIMIT,
+    RocksDbNotes,
+    lacks,
+    opened_snapshot,
+    read_member,
+    read_notes,
+)
 from surestart.facts.state.hdfs_rows import (
     DELETE,
     DELETE_RANGE,
@@ -32,9 +39,7 @@ from surestart.facts.state.hdfs_rows import (
     StateRecord,
     TooLarge,
     read_changelog,
-    read_lineage,
 )
-from surestart.facts.state.open_file import open_state_file, unpacked
 from surestart.facts.storage.storage import FILE, Storage
 
 _OWN = re.compile(r"MANIFEST-\d{1,20}|CURRENT|IDENTITY|\d{1,20}\.log")
@@ -213,8 +218,8 @@ def _open(
     if why := lacks(notes.files, present):
         raise TornFile(f"{folder}/{name} names what is not there: {why}")
     for path, local in notes.local_names.items():
-        if not _ROWS.fullmatch(local):
-            raise TornFile(f"{folder}/{name} names a file {local[:40]!r}")
+        if not _ROWS.fullmatch(local) or os.path.lexists(place / local):
+            raise TornFile(f"{folder}/{name} names a file {local[:40]!r}, which is none of rows or is there twice")
         _place(storage, f"{folder}/{path}", place / local)
     (place / "OPTIONS-999999").write_text(_OPTIONS % look.between.decode(), encoding="ascii")
     database = _asked(lambda: Rdict(str(place), access_type=AccessType.read_only()))
@@ -223,18 +228,11 @@ def _open(
 
 
 def _unpack(data: bytes, place: Path, what: str) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for info in archive.infolist():
-                local = info.filename.rpartition("/")[2]
-                if _OWN.fullmatch(local):
-                    with archive.open(info) as file:
-                        unpacked_bytes = file.read(SNAPSHOT_LIMIT + 1)
-                    if len(unpacked_bytes) > SNAPSHOT_LIMIT:
-                        raise TornFile(f"{local} in {what} unpacks to more than {SNAPSHOT_LIMIT >> 20} MB")
-                    (place / local).write_bytes(unpacked_bytes)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise TornFile(f"{what} is not a whole snapshot ({type(error).__name__})") from error
+    with opened_snapshot(data, what) as archive:
+        for name in archive.namelist():
+            local = name.rpartition("/")[2]
+            if _OWN.fullmatch(local):
+                (place / local).write_bytes(read_member(archive, name, SNAPSHOT_LIMIT, what))
 
 
 def _place(storage: Storage, path: str, local: Path) -> None:

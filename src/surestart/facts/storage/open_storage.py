@@ -123,6 +123,12 @@ def open_unbounded(location: str) -> Storage:
             meaning="No storage has such a path.",
             next=surestart("inspect", "/path/to/checkpoint"),
         )
+    if re.match(r"file:(?!/)", location):
+        raise UsageError(
+            f"{location!r} is a relative path behind a scheme, which names no folder",
+            meaning="Spark refuses it too: a local path is file:/path or file:///path.",
+            next=surestart("inspect", "/path/to/checkpoint"),
+        )
     if host := re.match(r"file://([^/]+)", location):
         raise UsageError(
             f"{location!r} names a host, {host[1]!r}, and not a folder of this machine",

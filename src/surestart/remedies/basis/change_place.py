@@ -12,7 +12,6 @@ Two names that change places at once: at no moment is either of them empty."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -25,7 +24,14 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.durable import Signpost, put_up, read_signpost, sync, sync_folders
-from surestart.remedies.basis.move_aside import complete_marker, copy_differs, copy_verified, keep_time, write_marker
+from surestart.remedies.basis.move_aside import (
+    belong_alike,
+    complete_marker,
+    copy_differs,
+    copy_verified,
+    keep_time,
+    write_marker,
+)
 from surestart.typed import surestart, typed
 from surestart.words.amounts import size_text
 
@@ -158,7 +164,6 @@ def _copy(way: PlaceChange, wanted: str | None, say: Callable[[str], object]) ->
     done, told = 0, 0
     for name, (size, sha) in manifest.files.items():
         copy_verified(way.origin / name, way.scratch / name, size, sha)
-        _belong_alike(way.origin / name, way.scratch / name)
         done += size
         if manifest.size >= _TOLD_FROM and done * 10 // manifest.size > told:
             told = done * 10 // manifest.size
@@ -172,22 +177,13 @@ def _copy(way: PlaceChange, wanted: str | None, say: Callable[[str], object]) ->
         # Last: whatever is put into a folder makes it younger, and one younger than its files looks as if something
         # had been taken from it.
         copy = way.scratch / path.relative_to(way.origin)
-        _belong_alike(path, copy)
+        belong_alike(path, copy)
         keep_time(path, copy)
     found = read_manifest(way.scratch)
     if found.digest != manifest.digest:
         raise copy_differs(str(way.scratch), manifest.digest, found)
     write_marker(complete_marker(way.scratch), manifest.digest)
     fail_point("remedy.place.copied")
-
-
-def _belong_alike(path: Path, copy: Path) -> None:
-    """Modes, and where this user may give things away, the owner: the stream's own user has to write there. Before the
-    times, which a file system may change with them."""
-    with contextlib.suppress(OSError):
-        if os.geteuid() == 0:
-            os.chown(copy, path.stat().st_uid, path.stat().st_gid)
-        shutil.copymode(path, copy)
 
 
 def _put_aside(way: PlaceChange, promised: str, check: Callable[[], object]) -> None:
@@ -239,8 +235,9 @@ def _forget_scratch(way: PlaceChange) -> None:
 
 
 def _remove_empty(*folders: Path) -> None:
+    """A link stays: somebody has put it there."""
     for folder in folders:
-        if folder.is_dir() and not os.listdir(folder):  # noqa: PTH208
+        if folder.is_dir() and not folder.is_symlink() and not os.listdir(folder):  # noqa: PTH208
             folder.rmdir()
 
 

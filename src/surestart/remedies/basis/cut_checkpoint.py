@@ -17,7 +17,14 @@ from surestart.facts.checkpoint.manifest import Manifest, list_files, read_manif
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
 from surestart.remedies.basis.durable import sync, sync_folders
-from surestart.remedies.basis.move_aside import complete_marker, copy_differs, copy_verified, write_marker
+from surestart.remedies.basis.move_aside import (
+    belong_alike,
+    complete_marker,
+    copy_differs,
+    copy_verified,
+    folders_belong_alike,
+    write_marker,
+)
 
 SCRATCH = "_rewind"
 
@@ -43,7 +50,9 @@ def write_cut(origin: Path, cut: Cut, scratch: Path) -> Manifest:
     for name, which in (*cut.shortened.items(), (METADATA, None)):
         content = cut.metadata if which is None else b"\n".join(shortened_lines(storage, which))
         _write(scratch / name, content)
+        belong_alike(origin / (METADATA if which is None else which.origin), scratch / name)
         files[name] = len(content), sha256_of(scratch / name)
+    folders_belong_alike(origin, scratch)
     sync_folders(scratch)
     made = Manifest(files)
     if list_files(scratch).keys() != files.keys():
@@ -68,6 +77,7 @@ def place_cut(scratch: Path, here: Path) -> Manifest:
         for name, (size, sha) in sorted(read_manifest(scratch).files.items(), key=lambda one: one[0] == METADATA):
             copy_verified(scratch / name, here / name, size, sha)
             fail_point("remedy.rewind.after_placed_file")
+        folders_belong_alike(scratch, here)
         sync_folders(here)
     sync(here.parent)
     placed = _promised(scratch, here)

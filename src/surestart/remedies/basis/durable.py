@@ -8,6 +8,7 @@ folder, so that a start fails.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def sync_folders(top: Path) -> None:
 
 def put_up(path: Path, signpost: Signpost, *, instead: bool = False) -> None:
     """It stands there, whole. Raises FileExistsError where something does already; instead: but for a file."""
-    draft = path.with_name(f".{path.name}.signpost")
+    # The name may be as long as any may be.
+    draft = path.with_name(f".{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}.signpost")
     draft.write_text(signpost.as_text(), encoding="utf-8")
     sync(draft)
     try:

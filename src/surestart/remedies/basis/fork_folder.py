@@ -106,7 +106,7 @@ def refuse_others(place: Path, tables: list[str], checkpoint: str) -> None:
 
 def drop_folder(place: Path, digest: str) -> bool:
     """The fork of this plan is gone, whole; False where there was none. Nothing else that may be there is touched."""
-    going = place.with_name(f".{place.name}.{digest[:16]}.dropped")
+    going = place.with_name(f".{digest[:16]}.dropped")
     note = read_fork_note(place)
     there = note is not None and note.get("digest") == digest
     if there:

@@ -45,6 +45,7 @@ def move_verified(
             manifest = read_manifest(target)
         else:
             _set_strays_aside(target, manifest)
+            folders_belong_alike(origin, target)
             sync_folders(target)
             write_marker(complete_marker(target), manifest.digest)
     promised = complete_marker(target).read_text(encoding="utf-8")
@@ -74,6 +75,7 @@ def copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(origin, target)
+    belong_alike(origin, target)
     keep_time(origin, target)
     sync(target)
     if sha256_of(target) != sha:
@@ -83,6 +85,22 @@ def copy_verified(origin: Path, target: Path, size: int, sha: str) -> None:
             next=typed("ls", "-l", origin, target, note="then the same command again"),
             code="CopyDiffers",
         )
+
+
+def belong_alike(path: Path, copy: Path) -> None:
+    """Modes, and where this user may give things away, the owner: the stream's own user has to write there. Before the
+    times, which a file system may change with them."""
+    with contextlib.suppress(OSError):
+        if os.geteuid() == 0:
+            os.chown(copy, path.stat().st_uid, path.stat().st_gid)
+        shutil.copymode(path, copy)
+
+
+def folders_belong_alike(folder: Path, copy: Path) -> None:
+    """Those that the copy has. After its files: what may not be written into by now had to be."""
+    for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+        if (there := copy / path.relative_to(folder)).is_dir():
+            belong_alike(path, there)
 
 
 def keep_time(origin: Path, target: Path) -> None:

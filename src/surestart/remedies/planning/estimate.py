@@ -26,6 +26,7 @@ from surestart.remedies.loss.loss import Loss
 from surestart.sources.files import FileSource
 from surestart.typed import NextCommand, Words
 from surestart.verdict.change_safety import LEFT_OUT, find_left_out
+from surestart.words.amounts import size_text
 
 if TYPE_CHECKING:
     from surestart.remedies.planning.wanted import Request
@@ -163,6 +164,22 @@ def undo_until(facts: Sequence[LinkFacts], behind: str = "") -> str:
         f"possible until a VACUUM deletes the removed files {behind}(by these tables' settings {when}) or "
         "`surestart prune` the retired checkpoints"
     )
+
+
+def size_of_tables(one: LinkFacts) -> int:
+    return sum(table.size or 0 for table in one.tables.values())
+
+
+def describe_cheaper(other: NextCommand, *, copied: int, searched: int, rewinds: bool) -> str:
+    """Which of the two ways back costs less, where both are possible. other: the one that this plan is not.
+    copied: bytes of checkpoints, by a rewind. searched: bytes of tables, by a replay."""
+    why = (
+        f"a rewind copies {size_text(copied)} of checkpoints and reads no table; a replay finds the rows by their "
+        f"positions, in {size_text(searched)} of tables"
+    )
+    if rewinds == (copied <= searched):
+        return f"`{other}` would do it as well. This way is the cheaper one: {why}."
+    return f"The cheaper way is `{other}`: {why}."
 
 
 def _duration(seconds: float) -> str:

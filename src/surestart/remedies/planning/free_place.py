@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from surestart.remedies.basis.change_place import refuse_no_room
 from surestart.remedies.basis.durable import Signpost, read_signpost
 from surestart.remedies.basis.fork_folder import is_free
 from surestart.remedies.basis.move_aside import RETIRED
+from surestart.remedies.steps.move import SCRATCH
 from surestart.streams.as_pipeline import DeclaredStage
 from surestart.streams.stream import absolute_place
 from surestart.typed import NextCommand, surestart, typed
@@ -64,6 +66,8 @@ def refuse_unfit(environment: Environment, chain: Chain, link: Link, origin: Pat
     for what in (*_taken(target, origin), *_around(target), *_of_others(environment, chain, link, target)):
         raise _not_free(environment, link, "move", what)
     _refuse_unwritable(target.parent, origin.parent)
+    for what in _apart(origin, target, link.query):
+        raise _not_free(environment, link, "move", what)
     refuse_no_room(origin, target.parent)
 
 
@@ -72,6 +76,8 @@ def refuse_no_fork_place(environment: Environment, chain: Chain, link: Link, giv
     target = local_place(environment, link, given, "fork")
     if not is_free(target):
         raise _not_free(environment, link, "fork", f"{target} is there already, a {_kind(target)}")
+    if os.path.ismount(target):
+        raise _not_free(environment, link, "fork", f"{target} is a disk of its own, and an undo takes the folder away")
     own = checkpoint_place(link.checkpoint), checkpoint_place(str(target))
     if _is_within(own[1], own[0]):
         raise _not_free(environment, link, "fork", f"{target} is inside the checkpoint {link.checkpoint}")
@@ -115,6 +121,20 @@ def _taken(target: Path, origin: Path) -> Iterator[str]:
         yield f"{target} holds the checkpoint {origin}"
     elif (target.exists() or target.is_symlink()) and former_signpost(origin, target) is None:
         yield f"{target} is there already, a {_kind(target)}"
+
+
+def _apart(origin: Path, target: Path, query: str) -> Iterator[str]:
+    """What is put aside, and a copy that goes to its place, are renamed; an undo does it the other way round."""
+    if origin.stat().st_dev != origin.parent.stat().st_dev:
+        yield f"{origin} is a disk of its own, and nothing can be put in its place"
+    for place, name in itertools.product((origin.parent, target.parent), (RETIRED, SCRATCH)):
+        folder = place / name / query
+        while not os.path.lexists(folder):
+            folder = folder.parent
+        if not folder.is_dir():
+            yield f"{folder} is no folder, and a move puts something there"
+        elif folder.stat().st_dev != place.stat().st_dev:
+            yield f"{folder} is on another disk than {place}, and a move renames what it puts there"
 
 
 def _around(target: Path) -> Iterator[str]:

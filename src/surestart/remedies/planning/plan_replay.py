@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,9 +32,11 @@ from surestart.journal.stage_start import former_ids
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.plan import Plan
-from surestart.remedies.basis.preconditions import read_table_facts
+from surestart.remedies.basis.preconditions import read_link, read_table_facts
 from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule, find_stay_marks, read_at
+from surestart.remedies.planning.estimate import describe_cheaper, size_of_tables
 from surestart.remedies.planning.make_plan import plan_in_place
+from surestart.remedies.planning.rewind_back import copied_by_rewind
 from surestart.remedies.planning.wanted import Request
 from surestart.sources.files import FileSource
 from surestart.typed import surestart
@@ -84,7 +86,26 @@ def plan_replay(
         line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
         lines = [line, *describe_begins(spark, environment, link, rule)]
         return plan_in_place(spark, environment, chain, "replay", stage, rule, request, lines)
-    return plan_in_place(spark, environment, chain, "replay", stage, rule, request, [line])
+    return plan_in_place(
+        spark,
+        environment,
+        chain,
+        "replay",
+        stage,
+        rule,
+        request,
+        [line, *_or_rewind(spark, environment, chain, stage, begin)],
+    )
+
+
+def _or_rewind(
+    spark: SparkSession, environment: Environment, chain: Chain, stage: str, begin: ReplayFrom
+) -> Iterator[str]:
+    copied = copied_by_rewind(spark, environment, chain, stage, begin.batch - 1) if begin.batch else None
+    if begin.batch and copied is not None:
+        other = plan_command(environment, "rewind", stage, "--to-batch", begin.batch - 1)
+        searched = sum(size_of_tables(read_link(link, spark, with_files=False)) for link in chain.below(stage))
+        yield describe_cheaper(other, copied=copied, searched=searched, rewinds=False)
 
 
 def _marks(spark: SparkSession, environment: Environment, rule: StayRule) -> dict[tuple[str, int], int]:

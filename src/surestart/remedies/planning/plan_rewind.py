@@ -30,7 +30,15 @@ from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
-from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, run_steps, undo_until
+from surestart.remedies.planning.estimate import (
+    check_loss,
+    describe_cheaper,
+    describe_rebuild,
+    number,
+    run_steps,
+    size_of_tables,
+    undo_until,
+)
 from surestart.remedies.planning.make_plan import IN_PLACE
 from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
@@ -75,6 +83,10 @@ def plan_rewind(
     lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
     by_position = counts_by_position(spark, top.link)
     lines += [describe_bounds(stage, chosen.bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
+    if by_position and not declared and not any(one.facts.checkpoint.state.operators for one in back):
+        other = plan_command(environment, "replay", stage, "--from-batch", batch + 1)
+        copied, searched = sum(map(_copied, back)), sum(map(size_of_tables, facts))
+        lines.append(describe_cheaper(other, copied=copied, searched=searched, rewinds=True))
     for each in back:
         going = list(each.rows.values())
         known = None if None in going else sum(count or 0 for count in going)
@@ -99,6 +111,10 @@ def plan_rewind(
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
     )
+
+
+def _copied(one: RewindPoint) -> int:
+    return one.facts.manifest.size + (one.cut.size if one.cut is not None else 0)
 
 
 def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) -> None:

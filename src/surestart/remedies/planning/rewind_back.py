@@ -12,23 +12,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from surestart.environment import Environment
-from surestart.errors import CannotTell, Refused
+from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.checkpoint.cut import Cut, CutStorage
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
-from surestart.journal.journal import Journal
+from surestart.journal.journal import Journal, read_journals
 from surestart.journal.stage_start import find_start, former_ids
 from surestart.library_types import DataFrame, SparkSession
-from surestart.remedies.basis.chain import POSITION, Link, anew_command
+from surestart.remedies.basis.chain import POSITION, Chain, Link, anew_command
 from surestart.remedies.basis.position_sets import not_in
-from surestart.remedies.basis.preconditions import LinkFacts
+from surestart.remedies.basis.preconditions import LinkFacts, read_link
 from surestart.remedies.basis.read_back import ask_of_cut
 from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
 from surestart.remedies.loss.rewind_loss import counts_by_position
-from surestart.remedies.planning.rewind_choice import not_possible
+from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
 from surestart.remedies.planning.rewind_table import (
     batch_by,
     batches_with_state,
@@ -296,3 +296,25 @@ def _read(spark: SparkSession, environment: Environment, name: str, versions: Ma
     if name in versions:
         return read_at(spark, environment, name, versions[name])
     return read_table(spark, environment.table(name))
+
+
+def copied_by_rewind(spark: SparkSession, environment: Environment, chain: Chain, stage: str, batch: int) -> int | None:
+    """How many bytes a rewind of the stage to that batch would copy; None where it could not go back there, or would
+    keep its state, with which nothing else compares."""
+    link = chain.link(stage)
+    if any(one.databases or one.own_sinks for one in chain.below(stage)):
+        return None
+    try:
+        facts, checkpoint = read_link(link, spark), read_checkpoint(link.checkpoint)
+        standing = standing_commits(spark, facts)
+        ids = former_ids(read_journals(environment, spark), stage, checkpoint.query_id or "")
+        choose_batch(environment, link, checkpoint, standing, ids, RewindTo(batch))
+        for name, commits in standing.items():
+            table = facts.tables[name].table
+            version = version_of_batch(environment, link, table, commits, ids, batch)
+            refuse_other_writers(environment, link, table, commits, ids, version, has_positions=True)
+            _refuse_deleted(spark, environment, link, name, version)
+        cut = try_cut(LocalStorage(str(local_folder(link.checkpoint))), batch)
+    except SurestartError:
+        return None
+    return cut.size + facts.manifest.size if isinstance(cut, Cut) and not checkpoint.state.operators else None

@@ -21,6 +21,7 @@ from surestart.remedies.basis.move_aside import (
     complete_marker,
     copy_differs,
     copy_verified,
+    folders_belong_alike,
     move_verified,
     remove_copy,
     remove_folder,
@@ -63,6 +64,7 @@ def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
         for name, (size, sha) in found.files.items():
             copy_verified(aside / name, here / name, size, sha)
             fail_point("remedy.restore.after_file")
+        folders_belong_alike(aside, here)
         sync_folders(here)
     back = read_manifest(here)
     if back.digest != wanted:

@@ -131,8 +131,6 @@ class AdoptionNote:
     next: NextStep = NOTHING
 
 
-_RETIRED = "_retired"
-
 Say = Callable[[str], object]
 
 
@@ -174,7 +172,7 @@ def _walk(root: str, found: Places, seen: set[tuple[str, str]], say: Say) -> Non
     for place in find_checkpoints(storage, tables=True):
         here = FolderStorage(storage.storage, place.path)
         known = (checkpoint_place(here.location), place.table)
-        if _RETIRED in place.path.split("/") or known in seen:
+        if known in seen:
             continue
         seen.add(known)
         if place.problem:

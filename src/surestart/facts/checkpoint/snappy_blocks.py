@@ -15,7 +15,7 @@ from functools import cache
 from typing import BinaryIO
 
 from surestart.facts.checkpoint.log_file import Torn, UnknownForm
-from surestart.facts.state.lz4_blocks import read_exactly
+from surestart.facts.checkpoint.lz4_blocks import read_exactly
 
 MAGIC = b"\x82SNAPPY\x00"
 _HEAD, _SIZE = struct.Struct(">II"), struct.Struct(">I")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
+from surestart.facts.checkpoint import lz4_blocks, lzf_blocks, snappy_blocks
 from surestart.facts.checkpoint.log_file import Torn, UnknownForm, crc_disagrees, crc_path
-from surestart.facts.state import lz4_blocks, lzf_blocks, snappy_blocks
 from surestart.facts.storage.storage import Storage
 
 # Enough for a file of 8 GB by Hadoop's pieces of 512 bytes.

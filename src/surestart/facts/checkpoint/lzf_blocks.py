@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from surestart.facts.checkpoint.log_file import Torn
-from surestart.facts.state.lz4_blocks import read_exactly
-from surestart.facts.state.snappy_blocks import append_copy
+from surestart.facts.checkpoint.lz4_blocks import read_exactly
+from surestart.facts.checkpoint.snappy_blocks import append_copy
 
 MAGIC = b"ZV"
 
