@@ -157,10 +157,8 @@ def _clone_steps(fork: _Fork) -> Iterator[Step]:
 
 def _fork_step(fork: _Fork, environment: Environment, whole: Checkpoint, known: tuple[str, ...], made: int) -> Step:
     link, cut = fork.link, fork.cut
-    head = (
-        f"A fork of {link.name} at batch {fork.batch}, {time_text(made)}. Dropped by `surestart undo`, digest in "
-        "fork.json."
-    )
+    head = f"A fork of {link.name} at batch {fork.batch}, {time_text(made)}."
+    head += " Dropped by `surestart undo`, digest in fork.json."
     tables = {fork.facts.tables[name].table.path: str(fork.places[name]) for name in fork.versions}
     told = {
         **fork.every,
@@ -195,10 +193,8 @@ def _sources(storage: LocalStorage, whole: Checkpoint, link: Link, batch: int) -
     lines = [f"It reads the original's source, from where batch {batch} ended."]
     gone = list(unread_files(storage, whole, batch))
     if gone:
-        lines.append(
-            f"Of what {link.query} has read since, {len(gone):,} files are gone, such as {gone[0]}: the fork lacks "
-            "them."
-        )
+        since = f"Of what {link.query} has read since, {len(gone):,} files are gone"
+        lines.append(f"{since}, such as {gone[0]}: the fork lacks them.")
     return lines
 
 

@@ -29,10 +29,9 @@ from surestart.facts.delta.schema_change import identity_columns, may_number_row
 from surestart.library_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.spark.delta_table import read_table, save_to
 from surestart.spark.session import only_inside, takes_setting
+from surestart.stage import POSITION
 from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
-
-_POSITION = frozenset({"source", "partition", "offset"})
 
 
 def takes_pairs(spark: SparkSession) -> bool:
@@ -76,7 +75,7 @@ def nothing(spark: SparkSession, table: Table) -> DataFrame:
         return rows.drop(*identity_columns(read_delta_log(table.path).schema_text))
     if not may_number_rows(spark.sql(f"DESCRIBE DETAIL {table.sql}").collect()[0].asDict()):
         return rows
-    named = [field.name for field in rows.schema if not field.nullable or field.name in _POSITION]
+    named = [field.name for field in rows.schema if not field.nullable or field.name in POSITION]
     return _only(rows, named) if named else rows
 
 
