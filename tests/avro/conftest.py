@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Registry:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def register(self, schema_id: int, schema, subject: str = "", **more) -> None:
+    def register(self, schema_id: int, schema: Any, subject: str = "", **more: Any) -> None:
         self.schemas[schema_id] = {"schema": schema if isinstance(schema, str) else json.dumps(schema), **more}
         if subject:
             self.subjects[subject] = schema_id

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from surestart.avro.decode import decode_avro
 from surestart.avro.registry import RegistryResolver
@@ -38,12 +40,12 @@ ONE = encode(V1, {"sensor_id": "s-1", "temperature": 21.5, "tags": ["a", "bb"]})
 TWO = encode(V2, {"room": (1, "r-2"), "sensor_id": "s-2", "celsius": -3.25})
 
 
-def _frame(spark, payloads):
+def _frame(spark: SparkSession, payloads: Any) -> Any:
     rows = [(number, None if payload is None else bytearray(payload)) for number, payload in enumerate(payloads)]
     return spark.createDataFrame(rows, "n INT, payload BINARY")
 
 
-def _decoded(spark, payloads, resolver, reader=READER):
+def _decoded(spark: SparkSession, payloads: Any, resolver: Any, reader: Any = READER) -> Any:
     rows = decode_avro(_frame(spark, payloads), "payload", text(reader), resolver).orderBy("n").collect()
     assert len(rows) == len(payloads)
     assert [(row.value is None) for row in rows] == [(row.reason is not None) for row in rows]

@@ -6,6 +6,7 @@ import pickle
 from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_credentials_are_read_from_a_secret_scope(registry):
     assert registry.seen_authorization == ["Basic " + b64encode(f"sensor:{CANARY}".encode()).decode()]
 
 
-def with_password(registry):
+def with_password(registry: Any) -> Any:
     """As a run has it: read from variables that are gone when the batch asks."""
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("SURESTART_REGISTRY_USERNAME", "sensor")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import nbformat
@@ -27,7 +28,7 @@ BUNDLE = read_bundle(ROOT)
 TARGETS = ("dev", "dev_cluster", "staging", "prod")
 
 
-def stage_jobs(target):
+def stage_jobs(target: Any) -> Any:
     """The jobs that run a stage: all but the one for remedies."""
     found = {key: job for key, job in resolve_target(BUNDLE, target).jobs.items() if "stage" in job["tags"]}
     assert sorted(found) == ["sensor_deserialize", "sensor_merge_gold", "sensor_raw_ingest"]
@@ -98,7 +99,7 @@ def test_every_job_tells_which_run_it_is_and_logs_for_machines(target):
 def test_one_target_computes_on_job_clusters_and_each_other_one_may():
     """What `dev_cluster` says, in place of what prod says: one word of databricks.yml."""
 
-    def move(files):
+    def move(files: Any) -> None:
         prod, cluster = (files[MAIN]["targets"][name] for name in ("prod", "dev_cluster"))
         prod["resources"]["jobs"] = cluster["resources"]["jobs"]
 
@@ -165,7 +166,7 @@ NOTEBOOKS = {
 }
 
 
-def given_by(job):
+def given_by(job: Any) -> Any:
     return set(settings_of(job["tasks"][0], job)) - PLACE
 
 
@@ -206,7 +207,7 @@ def test_an_empty_value_is_the_default(postgres):
 
 
 def test_what_passes_through_the_driver_comes_in_small_batches():
-    def options(**settings):
+    def options(**settings: Any) -> Any:
         return PIPELINE.build_stages(settings)[2].source.options
 
     url = {"postgres_url": "secret:sensor/postgres-url"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ def content(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def filled_with(text: str, folder: Path | None = None, seen: list[dict[str, str]] | None = None):
+def filled_with(text: str, folder: Path | None = None, seen: list[dict[str, str]] | None = None) -> Any:
     """seen: gets what lies in the folder's place while it is filled."""
 
     def fill(draft: Path) -> str:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -17,12 +17,15 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from pyspark.sql import SparkSession
 
 from sensor_pipeline.raw_ingest import to_raw
 from sensor_pipeline.records import RAW_COLUMNS
+from surestart.environment import Environment
 from surestart.sinks.delta.append import DeltaAppend
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Stage
+from tests.servers.kafka_broker import KafkaBroker
 
 # The password that must be found nowhere.
 CANARY = "canary-pa55;w0rd-5up3r"
@@ -97,8 +100,8 @@ class KafkaClient:
         assert producer.flush(60) == 0
         return stored
 
-    def produce_with(self, producer, topic: str, payloads, partitions: int, stored: Rows) -> None:
-        def delivered(headers, error, message) -> None:
+    def produce_with(self, producer: Any, topic: str, payloads: Any, partitions: int, stored: Rows) -> None:
+        def delivered(headers: Any, error: Any, message: Any) -> None:
             assert error is None, error
             place = (message.partition(), message.offset(), message.value(), message.key(), message.topic())
             stored[Record(*place, message.timestamp()[1], headers)] += 1
@@ -111,7 +114,7 @@ class KafkaClient:
             producer.poll(0)
 
 
-def described(broker, group: str, topic: str) -> dict[int, tuple[int, int, int]]:
+def described(broker: KafkaBroker, group: str, topic: str) -> dict[int, tuple[int, int, int]]:
     """Partition -> (current offset, log end offset, lag), as kafka-consumer-groups --describe prints it. Other tests'
     topics are in the same group."""
     shown = broker.run_tool(GROUPS_TOOL, "--bootstrap-server", broker.bootstrap, "--describe", "--group", group)
@@ -127,7 +130,7 @@ def raw_stage(source: KafkaSource) -> Stage:
     return Stage("raw-ingest", source, to_raw, DeltaAppend("sensor_raw", RAW_COLUMNS))
 
 
-def raw_rows(spark, environment) -> Rows:
+def raw_rows(spark: SparkSession, environment: Environment) -> Rows:
     table = spark.read.format("delta").load(environment.table("sensor_raw").path)
     return Counter(
         Record(
@@ -143,5 +146,5 @@ def raw_rows(spark, environment) -> Rows:
     )
 
 
-def _bytes(value) -> bytes | None:
+def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)

@@ -21,6 +21,7 @@ from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 from tests.diagnosis.stage_values import DAY, NOW, write_checkpoint
 from tests.kafka.kafka_client import KafkaClient, payloads
+from tests.servers.kafka_broker import KafkaBroker
 
 PLANNED_AT = NOW - DAY  # what write_checkpoint notes as the time of its batches
 
@@ -28,14 +29,16 @@ LONG = pytest.mark.long(instead="test_a_batch_in_flight_whose_first_records_were
 
 
 def ask(
-    broker, topic: str, folder: Path, offsets: dict[str, int], recorded: str = "", now: int = PLANNED_AT
+    broker: KafkaBroker, topic: str, folder: Path, offsets: dict[str, int], recorded: str = "", now: int = PLANNED_AT
 ) -> tuple[Finding, ...]:
     """The doctor's answer for a checkpoint whose next offsets in `topic` are these."""
     place = write_checkpoint(folder / "ck", planned=3, committed=3, offset=json.dumps({topic: offsets}))
     return ask_of(broker, topic, place, recorded, now)
 
 
-def ask_of(broker, topic: str, place: Path, recorded: str = "", now: int = PLANNED_AT) -> tuple[Finding, ...]:
+def ask_of(
+    broker: KafkaBroker, topic: str, place: Path, recorded: str = "", now: int = PLANNED_AT
+) -> tuple[Finding, ...]:
     source = KafkaSource(broker.bootstrap, topic)
     commands = Commands("ingest", "prod")
     declared = SourceDeclaration("kafka", topic)
@@ -43,7 +46,7 @@ def ask_of(broker, topic: str, place: Path, recorded: str = "", now: int = PLANN
     return ask_kafka(source, declared, checkpoint, commands, recorded_topic_id=recorded, now=now, timeout_seconds=15)
 
 
-def topic_id(broker, topic: str) -> str:
+def topic_id(broker: KafkaBroker, topic: str) -> str:
     return read_kafka_evidence(broker.bootstrap, topic).topic_id
 
 

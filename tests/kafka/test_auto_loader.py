@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from surestart.errors import UsageError
 from surestart.sources.files import COLUMNS, file_stream, reader_options
@@ -14,7 +16,7 @@ from surestart.sources.files import COLUMNS, file_stream, reader_options
 LAST_MONTH = time.time() - 30 * 24 * 3600
 
 
-def _read(spark, landing: Path, work: Path, options=None) -> list[tuple[str, bytes]]:
+def _read(spark: SparkSession, landing: Path, work: Path, options: Any = None) -> list[tuple[str, bytes]]:
     """Every (file, bytes) that the stream delivered since its checkpoint began, by its own output files."""
     stream = file_stream(spark, str(landing), on_databricks=False, options=options)
     assert tuple(stream.columns) == COLUMNS
@@ -138,7 +140,7 @@ class Recorder:
         self.asked: list[tuple[object, ...]] = []
         self.readStream = self
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         def call(*arguments: object) -> Recorder:
             self.asked.append((name, *arguments))
             return self

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from pyspark.sql import SparkSession
 
 from sensor_pipeline.stages import build_stages
+from surestart.environment import Environment
 from surestart.runs.runner import run_stage
 from tests.avro.avro_bytes import confluent, encode, record
 from tests.avro.conftest import Registry
@@ -93,11 +95,11 @@ def cut() -> set[bytes]:
     return {payloads(wave)[13] for wave in range(2)}
 
 
-def gold(spark, environment) -> Counter:
+def gold(spark: SparkSession, environment: Environment) -> Counter:
     rows = spark.read.format("delta").load(environment.table("sensor_gold").path)
     return Counter(tuple(row) for row in rows.select("sensor_id", "revision", "temperature").collect())
 
 
-def quarantined(spark, environment) -> Counter:
+def quarantined(spark: SparkSession, environment: Environment) -> Counter:
     rows = spark.read.format("delta").load(environment.table("sensor_quarantine").path)
     return Counter(tuple(row) for row in rows.select("partition", "offset").collect())

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ ADMIN = {"socket.timeout.ms": 10000}
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _wait_until(condition, seconds: float) -> bool:
+def _wait_until(condition: Any, seconds: float) -> bool:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import SparkSession
 
+from surestart.environment import Environment
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap
@@ -13,12 +17,12 @@ from surestart.sources.kafka import KafkaSource
 from tests.kafka.kafka_client import payloads, raw_stage
 
 
-def count(spark, environment, source):
+def count(spark: SparkSession, environment: Environment, source: Any) -> Any:
     found = certify(spark, environment, read_chain(environment, [raw_stage(source)]))
     return found, found.stages[0]
 
 
-def delete(spark, environment, where):
+def delete(spark: SparkSession, environment: Environment, where: Any) -> None:
     spark.sql(f"DELETE FROM {environment.table('sensor_raw').sql} WHERE {where}")
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from surestart import BatchProgress
+from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.kafka.evidence import read_kafka_evidence
@@ -22,11 +26,13 @@ class Enough(Exception):
     """Raised by a test out of on_progress: the runner stops the query and lets it through."""
 
 
-def _run_until(spark, environment, source, rows: int, after_first_batch) -> Counter:
+def _run_until(
+    spark: SparkSession, environment: Environment, source: Any, rows: int, after_first_batch: Any
+) -> Counter:
     """Runs the raw stage without an end, calls after_first_batch once, and stops when `rows` have arrived."""
     arrived: Counter = Counter()
 
-    def on_progress(progress) -> None:
+    def on_progress(progress: BatchProgress) -> None:
         if not arrived:
             after_first_batch()
         arrived[progress.batch] += progress.rows
@@ -40,7 +46,7 @@ def _run_until(spark, environment, source, rows: int, after_first_batch) -> Coun
     return arrived
 
 
-def _next_offsets(environment, topic: str) -> dict[int, int]:
+def _next_offsets(environment: Environment, topic: str) -> dict[int, int]:
     """Where the checkpoint's last planned batch ends."""
     (source,) = read_checkpoint(environment.checkpoint("raw-ingest")).sources
     return dict(source.end.partitions[topic])
@@ -116,7 +122,7 @@ def test_records_deleted_while_the_query_runs_are_counted_by_partition(spark, en
     client.produce(topic, payloads(10), partitions=1)
     ends = [10]
 
-    def delete_what_has_just_come(progress) -> None:
+    def delete_what_has_just_come(progress: BatchProgress) -> None:
         # The query may be quicker and read all of it; then there is a next time.
         ends.append(ends[-1] + 30)
         client.produce(topic, payloads(30), partitions=1)

@@ -13,9 +13,10 @@ from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Verdict
 from tests.checkpoint.checkpoint_maker import make_checkpoint, offsets_text
 from tests.kafka.kafka_client import payloads
+from tests.servers.kafka_broker import KafkaBroker
 
 
-def send(broker, topic: str, count: int, at: int) -> None:
+def send(broker: KafkaBroker, topic: str, count: int, at: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for payload in payloads(count):
         producer.produce(topic, payload, partition=0, timestamp=at)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import shutil
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from pyspark.sql import SparkSession
 
+from surestart import Plan
+from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
@@ -21,13 +25,16 @@ from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.wanted import Request
 from surestart.runs.runner import run_stage
 from surestart.sources.kafka import KafkaSource
-from tests.kafka.kafka_client import payloads, raw_rows, raw_stage
+from tests.kafka.kafka_client import KafkaClient, payloads, raw_rows, raw_stage
+from tests.servers.kafka_broker import KafkaBroker
 
 
 class Stood:
     """A topic of two partitions whose records are in the raw table."""
 
-    def __init__(self, spark, environment, broker, client, topic) -> None:
+    def __init__(
+        self, spark: SparkSession, environment: Environment, broker: KafkaBroker, client: KafkaClient, topic: str
+    ) -> None:
         self.spark, self.environment, self.client, self.topic = spark, environment, client, topic
         self.stage = raw_stage(KafkaSource(broker.bootstrap, topic, max_offsets_per_trigger=16))
         self.chain = read_chain(environment, [self.stage])
@@ -41,30 +48,30 @@ class Stood:
     def run(self) -> int:
         return run_stage(self.spark, self.environment, self.stage).rows
 
-    def rows(self):
+    def rows(self) -> Any:
         return raw_rows(self.spark, self.environment)
 
-    def reset(self, **given):
+    def reset(self, **given: Any) -> Any:
         return self._plan(plan_reset, **given)
 
-    def beside(self, **given):
+    def beside(self, **given: Any) -> Any:
         return self._plan(plan_reset_beside, **given)
 
-    def replay(self, begin: ReplayFrom, **given):
+    def replay(self, begin: ReplayFrom, **given: Any) -> Any:
         request = Request(settings={}, run=False, **given)
         return plan_replay(self.spark, self.environment, self.chain, "raw-ingest", begin, request)
 
-    def apply(self, plan):
+    def apply(self, plan: Plan) -> Any:
         return apply_plan(self.spark, self.environment, self.chain, plan, lambda plan: plan.target)
 
-    def undo(self, plan, **given):
+    def undo(self, plan: Plan, **given: Any) -> None:
         undo_remedy(self.spark, self.environment, self.chain, plan, lambda plan: plan.target, **given)
 
-    def backfill(self, ranges, between):
+    def backfill(self, ranges: Any, between: Any) -> Any:
         request = Request(settings={}, run=False)
         return plan_backfill(self.spark, self.environment, self.chain, "raw-ingest", ranges, between, request)
 
-    def _plan(self, make, **given):
+    def _plan(self, make: Any, **given: Any) -> Any:
         request = Request(settings={}, **{"run": False, **given})
         return make(self.spark, self.environment, self.chain, "raw-ingest", request)
 
@@ -74,7 +81,7 @@ def stood(spark, environment, broker, client, topic) -> Stood:
     return Stood(spark, environment, broker, client, topic)
 
 
-def removed(plan) -> int:
+def removed(plan: Plan) -> int:
     return sum(effect.rows for effect in plan.effects if effect.action == "remove rows")
 
 
@@ -191,7 +198,7 @@ def test_rows_that_a_compacted_topic_has_no_more_are_counted_one_by_one(
     assert set(stored) <= set(raw_rows(spark, environment))
 
 
-def compacted(client, topic, stored) -> int:
+def compacted(client: KafkaClient, topic: str, stored: Any) -> int:
     """How many of these records the topic has once its log was cleaned; a segment is closed by the next record."""
     soon = ConfigEntry("log.cleaner.backoff.ms", "200", incremental_operation=AlterConfigOpType.SET)
     (done,) = client.admin.incremental_alter_configs(
@@ -209,7 +216,7 @@ def compacted(client, topic, stored) -> int:
     raise TimeoutError(topic)
 
 
-def offsets_of(client, topic) -> set[int]:
+def offsets_of(client: KafkaClient, topic: str) -> set[int]:
     found: set[int] = set()
     reader = Consumer({"bootstrap.servers": client.bootstrap, "group.id": topic, "enable.auto.commit": False})
     try:

@@ -10,6 +10,7 @@ import tarfile
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,11 +75,11 @@ def test_no_error_of_a_stage_has_a_secret_in_it_even_where_plans_are_shown(
             assert [part for part in (CANARY, *CANARY.split(";")) if part in said] == []
 
 
-def misspelt(records):
+def misspelt(records: Any) -> Any:
     return records.select("no_such_column")
 
 
-def error_of(call) -> BaseException:
+def error_of(call: Any) -> BaseException:
     with pytest.raises(Exception) as raised:  # noqa: PT011  Whatever it is, its text is looked at.
         call()
     return raised.value
@@ -303,7 +304,7 @@ class Scope:
         self.secrets = self
         self._scopes = scopes
 
-    def list(self, scope: str):
+    def list(self, scope: str) -> Any:
         return [type("Metadata", (), {"key": key}) for key in self._scopes[scope]]
 
     def get(self, scope: str, key: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Uuid
 
 from sensor_pipeline.stages import PIPELINE, build_stages
+from surestart import BatchProgress
 from surestart.cli.stage_answers import ask_stages
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.errors import Refused
@@ -69,7 +70,7 @@ def test_a_topic_replaced_while_a_run_goes_on_is_told_at_the_next_start(spark, e
     stage = raw_stage(KafkaSource(broker.bootstrap, topic))
     former = read_kafka_evidence(broker.bootstrap, topic).topic_id
 
-    def replace_topic(progress) -> None:
+    def replace_topic(progress: BatchProgress) -> None:
         client.delete(topic)
         client.create(topic, partitions=1)
         # Past the checkpoint: by offsets alone nothing is wrong.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -81,24 +82,24 @@ def test_a_notebook_in_another_form_is_noticed(spoiled):
     assert faults_of(spoiled) == ["not as nbformat writes it"]
 
 
-def title(notebook):
+def title(notebook: Any) -> None:
     notebook.cells[0].source = notebook.cells[0].source.lstrip("# ")
 
 
-def output(notebook):
+def output(notebook: Any) -> None:
     notebook.cells[2].outputs = [nbformat.v4.new_output("stream", text="raw 3,000")]
 
 
-def count(notebook):
+def count(notebook: Any) -> None:
     notebook.cells[2].execution_count = 3
 
 
-def long_cell(notebook):
+def long_cell(notebook: Any) -> None:
     notebook.cells[2].source += "\nx = 1" * LONGEST_CODE_CELL
 
 
-def code(line):
-    def change(notebook):
+def code(line: Any) -> Any:
+    def change(notebook: Any) -> None:
         notebook.cells[2].source = f"{line}\n{notebook.cells[2].source}"
 
     return change
