@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from surestart.typed import uncommented
-from surestart.words.extras import install_extra, packages_of
+from surestart.words.next_commands import install_extra, packages_of
 from surestart.words.unexpected import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[2]

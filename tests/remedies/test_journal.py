@@ -8,6 +8,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
+from surestart.journal.commit_once import PassOverNote, append_pass_over_note
 from surestart.journal.journal import (
     BEGUN,
     FINISHED,
@@ -19,7 +20,6 @@ from surestart.journal.journal import (
     read_journals,
     read_plan_text,
 )
-from surestart.journal.journal_row import PassOverNote, append_pass_over_note
 from surestart.remedies.basis.plan import Plan, environment_facts
 from surestart.remedies.jobs.state import JobState, StoppedJobs
 from surestart.report.html.plan import describe_state

@@ -18,8 +18,8 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.facts.delta.commit import CommitMark
 from surestart.facts.delta.commit_notes import MARKER, REWIND, note_of
+from surestart.journal.commit_once import PassOverNote
 from surestart.journal.journal import BEGUN, DONE, Journal, JournalEntry
-from surestart.journal.journal_row import PassOverNote
 from surestart.remedies.basis.chain import read_chain
 from surestart.remedies.basis.cut_checkpoint import SCRATCH
 from surestart.remedies.basis.move_aside import retired_folder

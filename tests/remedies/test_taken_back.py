@@ -15,8 +15,8 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, Table
 from surestart.errors import Refused
 from surestart.facts.delta.commit_notes import note_of
+from surestart.journal.commit_once import PassOverNote
 from surestart.journal.journal import BEGUN, DONE, FINISHED, UNDOING, UNDONE, WITHDRAWN, Journal, JournalEntry
-from surestart.journal.journal_row import PassOverNote
 from surestart.journal.stage_start import StageStart, find_start, next_reading
 from surestart.journal.taken_back import InputStand as Stand
 from surestart.journal.taken_back import PassedOver, TakenBack, find_passed_over, find_unnoted, read_stand

@@ -27,7 +27,7 @@ from surestart.library_types import Column, DataFrame, SparkSession
 from surestart.spark.session import spark_version
 from surestart.spark.spark_lines import DEFAULT, LINES, get_line
 from surestart.typed import typed
-from surestart.words.extras import install
+from surestart.words.next_commands import install
 from surestart.words.spark_errors import is_condition
 
 MAGIC = b"\x00"

@@ -124,7 +124,7 @@ def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -
 
 def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> list[ShownRows]:
     from surestart.facts.state.read_rows import ShownRows, choose_operators, choose_stores, choose_version
-    from surestart.report.state_values import has_key
+    from surestart.report.text.state import has_key
 
     operators = choose_operators(checkpoint, args.operator)
     version = choose_version(checkpoint, args.batch)
@@ -167,7 +167,7 @@ def _not_read(args: argparse.Namespace, checkpoint: Checkpoint, store: ShownRows
     from surestart.facts.checkpoint.log_file import UnknownForm
     from surestart.facts.state.rocksdb_rows import NotInstalled
     from surestart.typed import surestart
-    from surestart.words.extras import install_extra
+    from surestart.words.next_commands import install_extra
 
     what = f"{store.shown:,} rows of {_name(store.look)} were read, then: {inert(store.failure, 400)}"
     if isinstance(store.failure, NotInstalled):

@@ -22,7 +22,7 @@ from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import read_history
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import named
-from surestart.journal.journal_row import PassOverNote, read_pass_over_note, write_journal_row
+from surestart.journal.commit_once import PassOverNote, read_pass_over_note, write_journal_row
 from surestart.journal.protocol import BEGUN as BEGUN
 from surestart.journal.protocol import DONE as DONE
 from surestart.journal.protocol import FILLING as FILLING

@@ -27,8 +27,8 @@ from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.facts.checkpoint.stage_progress import StageProgress, read_stage_progress
 from surestart.facts.delta.unread_commits import PassedCommits, TableReading
+from surestart.journal.commit_once import append_pass_over_note
 from surestart.journal.journal import DONE, TABLE, UNDOING, WITHDRAWN, Journal, read_journals
-from surestart.journal.journal_row import append_pass_over_note
 from surestart.journal.taken_back import (
     InputStand,
     PassedOver,

@@ -27,8 +27,8 @@ from surestart.facts.delta.commit_notes import REWIND, is_restored
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.evidence.session_evidence import with_changes
 from surestart.history.describe_run import plan_command
+from surestart.journal.commit_once import PassOverNote
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
-from surestart.journal.journal_row import PassOverNote
 from surestart.journal.protocol import RESTORE, changes_content
 from surestart.library_types import SparkSession
 from surestart.typed import surestart

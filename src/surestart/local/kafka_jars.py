@@ -32,7 +32,7 @@ from surestart.spark.jar_lock import (
 )
 from surestart.spark.java import Java, find_java
 from surestart.typed import surestart
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 KAFKA_VERSION = "4.1.2"
 # The maintained copy of lz4-java, whose last version 1.8.0 has CVE-2025-12183 and -66566.

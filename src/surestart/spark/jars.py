@@ -37,7 +37,7 @@ from surestart.spark.jar_lock import (
 from surestart.spark.java import find_java, launcher_home
 from surestart.spark.spark_lines import installed_line
 from surestart.typed import typed
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 # What a stand-in would pull in, and the connectors have brought in their own version.
 _BROUGHT_ALREADY = ("org.apache.kafka:*",)

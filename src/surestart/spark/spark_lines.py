@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from surestart.errors import UsageError
-from surestart.words.extras import install
+from surestart.words.next_commands import install
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from functools import partial
 
 from surestart.errors import CannotTell, SurestartError, Unexpected, UsageError
 from surestart.typed import NextCommand, surestart, typed
-from surestart.words.extras import install_extra
 from surestart.words.inert import redact, secret_values
+from surestart.words.next_commands import install_extra
 
 # The first part of a module's name -> the extra of pyproject.toml that installs it.
 EXTRAS = {

@@ -23,11 +23,11 @@ from surestart.facts.checkpoint.batch_logs import (
     parse_commit_log,
     parse_offset_log,
 )
+from surestart.facts.checkpoint.find_checkpoints import read_signpost
 from surestart.facts.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
 from surestart.facts.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
 from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
 from surestart.facts.checkpoint.positions import NumberPosition, Position
-from surestart.facts.checkpoint.signpost import read_signpost
 from surestart.facts.checkpoint.source_folder import SchemaLog, SourceFolder, read_schema_log, read_source_folders
 from surestart.facts.checkpoint.state_folder import StateFolder, read_state
 from surestart.facts.storage.open_storage import open_storage

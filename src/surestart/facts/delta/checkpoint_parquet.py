@@ -23,7 +23,7 @@ from surestart.facts.delta.actions import (
 from surestart.facts.delta.listing import DeltaCheckpoint
 from surestart.facts.storage.read_budget import NotRead, charge
 from surestart.facts.storage.storage import Storage
-from surestart.words.extras import install
+from surestart.words.next_commands import install
 
 FILE_KINDS = ("add", "remove")
 FOOTER = 4 << 20

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from surestart.errors import CannotTell, UsageError
 from surestart.facts.kafka.security import SecretPlace, client_settings, refused_settings
 from surestart.typed import surestart
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 T = TypeVar("T")
 

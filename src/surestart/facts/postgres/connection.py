@@ -24,7 +24,7 @@ from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.facts.postgres.url import Secret
 from surestart.library_types import PostgresConnection
 from surestart.typed import in_the_code
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 if TYPE_CHECKING:
     import psycopg

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, cast
 from surestart.errors import CannotTell
 from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry
 from surestart.typed import surestart
-from surestart.words.extras import install
 from surestart.words.inert import inert
+from surestart.words.next_commands import install
 
 # What opens a scheme: the extra that brings it, and what it installs.
 _S3, _GCS, _AZURE = ("s3", "s3fs"), ("gcs", "gcsfs"), ("azure", "adlfs")

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 from surestart.errors import CannotTell
 from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry
 from surestart.typed import NextCommand, typed
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 
 def open_volume(path: str, client: Any = None) -> VolumeStorage:

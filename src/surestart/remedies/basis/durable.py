@@ -12,8 +12,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from surestart.facts.checkpoint.signpost import Signpost as Signpost
-from surestart.facts.checkpoint.signpost import read_signpost as read_signpost
+from surestart.facts.checkpoint.find_checkpoints import Signpost as Signpost
+from surestart.facts.checkpoint.find_checkpoints import read_signpost as read_signpost
 
 # A file system that keeps a file from its close on, such as a volume over an object store, knows no such call.
 _NOT_OFFERED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)

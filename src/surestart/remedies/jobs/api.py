@@ -17,7 +17,7 @@ from typing import Any
 
 from surestart.errors import CannotTell
 from surestart.typed import NextCommand, typed
-from surestart.words.extras import install_extra
+from surestart.words.next_commands import install_extra
 
 _API = "/api/2.2/jobs"
 _OVER = ("TERMINATED", "SKIPPED", "INTERNAL_ERROR")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from surestart.environment import Environment
 from surestart.errors import Refused, UsageError
+from surestart.facts.checkpoint.find_checkpoints import Signpost
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.signpost import Signpost
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.storage import ShownElsewhere, Storage
 from surestart.history.describe_run import named, options_of, plan_command

@@ -18,8 +18,8 @@ from surestart.facts.checkpoint.cut import CannotCut, read_cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
+from surestart.journal.commit_once import PassOverNote, append_pass_over_note
 from surestart.journal.journal import TABLE, Journal, read_journals
-from surestart.journal.journal_row import PassOverNote, append_pass_over_note
 from surestart.remedies.basis.cut_checkpoint import (
     forget_cut,
     is_placed,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from surestart.environment import Environment
 from surestart.facts.checkpoint.positions import Position
-from surestart.report.html.document import document
 from surestart.report.html.findings import command, findings_section
 from surestart.report.html.markup import (
     KINDS,
@@ -25,7 +24,7 @@ from surestart.report.html.markup import (
     table,
     tag,
 )
-from surestart.report.html.page import Page, render_page
+from surestart.report.html.page import Page, document, render_page
 from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import BatchFacts, of_query
 from surestart.report.text.stage_table import command_of_all, worst_finding

@@ -13,7 +13,6 @@ from typing import Any
 from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.report.html.certificate import certificate_section, certificate_word
-from surestart.report.html.document import document
 from surestart.report.html.findings import command
 from surestart.report.html.markup import (
     BUDGET,
@@ -30,6 +29,7 @@ from surestart.report.html.markup import (
     table,
     tag,
 )
+from surestart.report.html.page import document
 from surestart.typed import NextStep
 from surestart.words.amounts import time_text
 

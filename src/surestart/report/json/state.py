@@ -13,7 +13,7 @@ from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_types import Struct, type_text
 from surestart.facts.state.check_files import CheckedStores
 from surestart.facts.state.read_rows import ShownRows, StateRow
-from surestart.report.state_values import json_struct
+from surestart.report.text.state import json_struct
 
 SCHEMA_VERSION = 1
 
