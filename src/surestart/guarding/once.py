@@ -9,9 +9,7 @@
     Spark Connect, serverless  DataFrameWriter does; MERGE and other SQL by write.sql(statement, table=…)
 
 Delta compares the pair for each table and drops a second write without a word. So here a second write to one table is
-an error, and so is a MERGE or another statement beside any write: each is a step of its own, with a pair of its own.
-
-The pair as settings of the batch's own session, for classic Spark: every Delta command takes it from there."""
+an error, and so is a MERGE or another statement beside any write: each is a step of its own, with a pair of its own."""
 
 from __future__ import annotations
 

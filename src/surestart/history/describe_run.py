@@ -1,7 +1,5 @@
 """Who runs what where, as the history will say it: the record of a run before anything has been started.
 
-The command that an error or a plan names: complete, so that it speaks of the same place when it is typed.
-
 Who runs this: host, process, code, job run. Read from the operating system and the environment, without a shell."""
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A stream that surestart does not run, as a value: where its checkpoint is, what it reads, where its rows go.
-
-Where things lie, as people write it: one form for a file and for a command line."""
+"""A stream that surestart does not run, as a value: where its checkpoint is, what it reads, where its rows go."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """An error class, a log line or a pasted traceback -> what happened, is data at risk, which remedy, the exact command.
 
 Names of error conditions in the text decide first, the most specific one before those that only carry it; then the
-words of messages that have no name. What is not known says so and shows the nearest names.
-
-An error of a Delta source, held against the stage that met it: the commit it is about, and what comes next."""
+words of messages that have no name. What is not known says so and shows the nearest names."""
 
 from __future__ import annotations
 

@@ -10,9 +10,7 @@
     C = N      starts N+1          C = N-1        replays N
     C < N-1    replays N only      C > N          replays N, then collides with commits/N: at every start
 
-Rule: MicroBatchExecution.populateStartOffsets; tests/diagnosis/test_calibration restarts each line of it for real.
-
-What a start does with a checkpoint, as a value, and the Spark lines for which it is known."""
+Rule: MicroBatchExecution.populateStartOffsets; tests/diagnosis/test_calibration restarts each line of it for real."""
 
 from __future__ import annotations
 

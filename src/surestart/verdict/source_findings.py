@@ -1,6 +1,4 @@
-"""Findings about file sources, and what is said of any source that could not be asked.
-
-A clock that stands before what was written already: nothing that counts from now can be told by it."""
+"""Findings about file sources, and what is said of any source that could not be asked."""
 
 from __future__ import annotations
 

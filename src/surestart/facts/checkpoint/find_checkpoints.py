@@ -9,8 +9,6 @@
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
                                                      outside the root, which is said
 
-What a file says that stands where a checkpoint was, or will be: where the stream is by now.
-
 Written by a move (surestart.remedies.basis.durable), and read by whoever looks at the place."""
 
 from __future__ import annotations

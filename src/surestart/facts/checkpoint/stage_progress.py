@@ -4,9 +4,7 @@
     Delta   table id, version                a row that the table held at this version has been read
     files   entry of the checkpoint's list   a file listed up to there has been read
 
-A batch that is planned and not committed does not count: its rows may be in the output or not.
-
-The event time behind which a query takes no more rows, as its newest entries have it."""
+A batch that is planned and not committed does not count: its rows may be in the output or not."""
 
 from __future__ import annotations
 

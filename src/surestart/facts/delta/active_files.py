@@ -1,6 +1,4 @@
-"""The data files that make up one version of a table.
-
-The names of the files in which commits have brought new rows: a stream that reads the table reads these files."""
+"""The data files that make up one version of a table."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ Two kinds of commit say which batch they are:
 
 Delta writes nothing of the kind for a MERGE or an append inside foreachBatch; without the mark those are anonymous.
 
-Which operations of a table write rows.
-
 How a MERGE merged, as far as its commit says: Delta writes the condition and the kinds of the clauses, not what an
 update sets. So an insert of new keys is known to be harmless when it comes twice; an update may add to what is there.
 
     predicate              ["((id#725L = id#227L) AND (v#726L <=> v#228L))"]
     matchedPredicates      [{"actionType":"update"}]
-    notMatchedPredicates   [{"actionType":"insert"}]"""
+    notMatchedPredicates   [{"actionType":"insert"}]
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The rows of a checkpoint's state: which operator, which store, which version, and one partition after the other.
-
-Rows as they are shown: no more than were asked for, of the keys that were asked for, and where reading ended."""
+"""The rows of a checkpoint's state: which operator, which store, which version, and one partition after the other."""
 
 from __future__ import annotations
 

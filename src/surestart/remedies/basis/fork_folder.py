@@ -4,9 +4,7 @@ DIR/fork.json               of which plan it is; written first
 DIR/tables/NAME             a shallow clone: its log is its own, its rows are read from the files of the original
 DIR/checkpoints/QUERY       Spark's own entries up to the batch, under a query id of its own
 DIR/surestart.toml          declares it, for doctor, inspect and `surestart.start`; written last
-DIR/.surestart, DIR/claims  what its runs write
-
-The surestart.toml of a fork: its stream as the original is declared, with checkpoint and tables of its own."""
+DIR/.surestart, DIR/claims  what its runs write"""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@
 
 The digest covers everything else, so that an edited plan is another plan, which nobody has made.
 
-The command that plans a remedy anew, from what is there now.
-
 Checks that a plan names stages, tables and databases of this pipeline and no others, whoever has made its digest.
 
 If another name was found out only at its step, the plan would stand half-way, and could go neither on nor back."""

@@ -1,8 +1,6 @@
 """What a plan rests on: each touched stage's checkpoint, byte for byte, and each table's id and version.
 
-Read once when planning and again when applying; what differs is named, and the plan refused.
-
-What a remedy moves aside with the folder of a checkpoint: the checkpoint, and nothing else."""
+Read once when planning and again when applying; what differs is named, and the plan refused."""
 
 from __future__ import annotations
 

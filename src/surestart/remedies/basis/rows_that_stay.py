@@ -5,9 +5,7 @@
     file:…   0           500          a partition or file without a row here is read from its beginning
 
 A definition says how to find these marks from table versions that never change any more, so that planning and
-applying, however long between them, find the same ones.
-
-Whether a former version of a table can still be read, before anything rests on it."""
+applying, however long between them, find the same ones."""
 
 from __future__ import annotations
 

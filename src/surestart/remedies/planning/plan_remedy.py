@@ -1,8 +1,6 @@
 """The plan of any remedy, from what is wanted: refused where a remedy is half-way, with the jobs that it stops.
 
-Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows.
-
-resume: nothing is done. Says what the next start replays, and why that is safe, or that it is not."""
+Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows."""
 
 from __future__ import annotations
 

@@ -6,9 +6,7 @@ gone.
     --from-positions …   {"sensor": {"0": 1200}}: per topic or file and partition, the first offset to read again
     --from-output        all that the output holds completely stays; for a checkpoint that is gone or cannot be trusted
     (nothing)            the same, where the checkpoint is gone
-
-Lines of a plan for a stage that goes on after its own output: where it begins, and which rows below that it will not
-read."""
+"""
 
 from __future__ import annotations
 

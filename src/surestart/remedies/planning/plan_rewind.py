@@ -5,9 +5,7 @@ made of Spark's own entries up to N, put in the place of the one in use.
     --to-time T    the newest batch that was written at T or before
 
 Each stage below goes back to its newest batch that has read nothing of what is taken back, so that the chain goes on
-from one moment.
-
-What a rewind takes back, how far it could go, and what is given up: for the reader of its plan."""
+from one moment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is wanted of a remedy, as a value: the same for the command line, a notebook and a program of your own.
-
-What a person asked for when a plan was made."""
+"""What is wanted of a remedy, as a value: the same for the command line, a notebook and a program of your own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The doctor's answer as one JSON object: each stage as `inspect` shows a checkpoint, plus what the code declares.
-
-Many streams as one JSON object; its schema is fleet.schema.json beside the pages."""
+"""The doctor's answer as one JSON object: each stage as `inspect` shows a checkpoint, plus what the code declares."""
 
 from __future__ import annotations
 

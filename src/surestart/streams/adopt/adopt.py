@@ -1,6 +1,4 @@
-"""All of `surestart adopt`: from the roots to the text that is added to the file, with what a person should know.
-
-A name for each stream, made of the folder in which its checkpoint lies."""
+"""All of `surestart adopt`: from the roots to the text that is added to the file, with what a person should know."""
 
 from __future__ import annotations
 

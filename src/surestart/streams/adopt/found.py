@@ -1,7 +1,5 @@
 """What was found, as values: a checkpoint with its sources, a table with its writers.
 
-What a person should know beyond the declarations, as notes of several kinds.
-
 What lies under the roots: checkpoints, and tables of the kinds that say which query has written them.
 
 A root may be somebody's whole lake, and one may lie in another: each folder is taken once. Checkpoints that a remedy of
