@@ -1,9 +1,7 @@
 """What a stage says of itself, as plain values: the doctor compares it with the evidence, without Spark.
 
 A declaration holds no secret, no session and no data frame, so it can be printed, stored in the run history and
-compared between two versions of the code.
-
-What a stage declared at its last run, read back from the run history's plain values; damaged ones are left empty."""
+compared between two versions of the code."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """The pair as options of DataFrameWriters, one write to each table: pyspark's writers ask for it while a block is open.
 
 On Spark Connect that is the only way: the session there is the user's own, so another stream or the notebook itself
-would write with settings that are made in it. A write that cannot carry the pair this way is refused before it runs.
-
-Under which query id a batch is written: that of the running query, which is the one in its checkpoint."""
+would write with settings that are made in it. A write that cannot carry the pair this way is refused before it runs."""
 
 from __future__ import annotations
 

@@ -11,8 +11,6 @@ Spark uses a start position on a new checkpoint only, and a file source knows no
 makes a start exact, whatever the source gives again. What undos have taken back from the input table is passed over
 whatever the start (taken_back).
 
-Under which query ids a stage has written: each rewind gives its checkpoint another one, and its table keeps all.
-
 How a stage reads its input table at its next start: what the runner does, said in advance to the doctor and the
 gate, without Spark."""
 

@@ -8,8 +8,7 @@
 /root/_retired        what remedies keep or make beside a checkpoint, and _moving, _rewind: no streams, passed over
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
                                                      outside the root, which is said
-
-Written by a move (surestart.remedies.basis.durable), and read by whoever looks at the place."""
+"""
 
 from __future__ import annotations
 

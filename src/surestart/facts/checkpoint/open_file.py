@@ -1,8 +1,6 @@
 """A state file as Spark opens it: on a local disk each piece is held against `.name.crc` before it is given.
 
-LZ4 blocks have a checksum of their own; what Spark packs with zstd has none.
-
-A state file as a stream of unpacked pieces, whatever it was packed with: its first bytes tell."""
+LZ4 blocks have a checksum of their own; what Spark packs with zstd has none."""
 
 from __future__ import annotations
 

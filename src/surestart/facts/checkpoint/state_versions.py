@@ -1,6 +1,4 @@
-"""Whether the state that the next batch loads is there: batch B loads version B of every store of every partition.
-
-What a person asks of each store first: how much is in it, how it is spread, and how far one can go back."""
+"""Whether the state that the next batch loads is there: batch B loads version B of every store of every partition."""
 
 from __future__ import annotations
 

@@ -7,9 +7,7 @@
 
 Spark copies each named file and compares its size (RocksDBFileManager.loadImmutableFilesFromDfs): one that is gone or
 has another size ends the start with CANNOT_LOAD_STATE_STORE. Measured on 4.0.5, with a changelog and without, format 1
-and 2.
-
-Which versions of one store of one partition there are, and which of them a start could load."""
+and 2."""
 
 from __future__ import annotations
 

@@ -6,9 +6,7 @@
     4. placed      the copy and the file of 1 change places at once
 
 Dies anywhere: the same call goes on. At each moment a start with plain Spark finds the checkpoint or a file, at either
-place, and never nothing. Where a file system cannot exchange two names, steps 3 and 4 are a removal and a rename.
-
-Two names that change places at once: at no moment is either of them empty."""
+place, and never nothing. Where a file system cannot exchange two names, steps 3 and 4 are a removal and a rename."""
 
 from __future__ import annotations
 

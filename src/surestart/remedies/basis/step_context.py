@@ -1,7 +1,5 @@
 """What every step of a remedy is given: the plan, its journal, and where it acts.
 
-Writes a remedy's next entry, and says how it goes on when a step has failed.
-
 The queries that a remedy touches are its own while it acts: no stage runs, and no other remedy acts on them."""
 
 from __future__ import annotations

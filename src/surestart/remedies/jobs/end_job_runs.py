@@ -4,9 +4,7 @@ Cancelling is asynchronous, a run may be queued while another ends, and one that
 the list of active runs: so what was once seen active is followed by its id until the platform says that it is over.
 
 The runs of a job that is deleted go on for a while (Jobs API, jobs/delete: "runs that were active … may still be
-active"), and may not be shown any more. A stage that still runs then holds its claim, which is asked after this.
-
-What is said when a job cannot be stopped or started again: always with what was changed up to then."""
+active"), and may not be shown any more. A stage that still runs then holds its claim, which is asked after this."""
 
 from __future__ import annotations
 

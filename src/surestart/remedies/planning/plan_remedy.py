@@ -1,6 +1,4 @@
-"""The plan of any remedy, from what is wanted: refused where a remedy is half-way, with the jobs that it stops.
-
-Streams that surestart.toml declares beside the stages, and that read a table out of which a plan takes rows."""
+"""The plan of any remedy, from what is wanted: refused where a remedy is half-way, with the jobs that it stops."""
 
 from __future__ import annotations
 

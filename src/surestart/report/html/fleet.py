@@ -1,7 +1,5 @@
 """Many streams as one self-contained page: all in one table, the worst first, then a section for each stream that has
-findings.
-
-The doctor's answer as one self-contained page: all stages in one table, findings worst first, then each stage."""
+findings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""An explained error as text for a person and as an object for a program.
-
-The catalogue of codes as docs/codes.md has it: `surestart explain --codes` prints it."""
+"""An explained error as text for a person and as an object for a program."""
 
 from __future__ import annotations
 

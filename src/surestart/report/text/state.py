@@ -1,6 +1,4 @@
-"""State as plain text: what is in the checkpoint, then the rows, each on a line.
-
-A value of a state row as JSON and as text: one rule for both."""
+"""State as plain text: what is in the checkpoint, then the rows, each on a line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Each place that the walk has found, read: what its own files say, and nothing that they do not say.
 
-An Iceberg table as adoption finds it: which streaming queries its snapshots name.
-
 A source's position names the snapshot that it reads."""
 
 from __future__ import annotations

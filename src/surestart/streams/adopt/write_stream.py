@@ -1,6 +1,4 @@
-"""One stream as a person would write it by hand: what the evidence shows, and a question for what it does not show.
-
-Adds to the file of streams: behind what is there, which stays byte for byte; whole, or not at all."""
+"""One stream as a person would write it by hand: what the evidence shows, and a question for what it does not show."""
 
 from __future__ import annotations
 
