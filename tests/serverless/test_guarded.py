@@ -157,7 +157,8 @@ class Declared:
 
     def apply(self, **wanted: Any) -> Any:
         environment, stages = self._seen()
-        plan = plan_of_stages(self.spark, environment, stages, Wanted(stage="orders", **wanted))
+        # No Jobs API answers here.
+        plan = plan_of_stages(self.spark, environment, stages, Wanted(stage="orders", jobs="none", **wanted))
         apply_to_stages(self.spark, environment, stages, plan, confirm=plan.target)
         return plan
 

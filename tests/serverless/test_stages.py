@@ -110,10 +110,6 @@ def test_so_does_one_behind_a_batch_that_was_whole(
         run_stage(spark, environment, stages[stage])
     assert stopped.value.code == "BatchShort"
     assert [path.name for path in (Path(environment.checkpoint(stage)) / "commits").glob("[0-9]*")] == ["0"]
-    worker_with()
-    for name in ("deserialize", "merge-gold"):
-        run_stage(spark, environment, stages[name])
-    assert account(environment).is_exact
 
 
 @pytest.mark.parametrize("by_spark", [True, False], ids=["read through Spark", "asked of the query"])

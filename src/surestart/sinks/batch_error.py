@@ -45,20 +45,27 @@ class SkippedBatch(BatchError):
 
 
 class BatchShort(BatchError):
-    def __init__(self, query: str, batch_id: int, rows: int, of: int, table: str, doctor: NextStep) -> None:
+    """marked: the tables have the batch's mark, behind which any compute takes the rows for written."""
+
+    def __init__(
+        self, query: str, batch_id: int, rows: int, of: int, table: str, doctor: NextStep, *, marked: bool = False
+    ) -> None:
         super().__init__(
             f"batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.",
             meaning="Asked a second time, this compute gave other rows of the batch than at first. Spark has not "
             "committed the batch: no row was passed over, and each start comes to the same place.",
             next=doctor,
-            do_not="delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes.",
+            do_not="delete the checkpoint, or start the stage on other compute: the tables have this batch's mark, and "
+            "there it would be taken for the rows. Plan a replay from this batch."
+            if marked
+            else "delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes.",
         )
 
 
 def refuse_short(context: BatchContext, batch_id: int, rows: int | None, of: int, table: str) -> None:
     """Raises when the commits say another number of rows than the batch has. rows None: they do not say."""
     if rows is not None and rows != of:
-        raise BatchShort(context.query, batch_id, rows, of, table, doctor_of(context))
+        raise BatchShort(context.query, batch_id, rows, of, table, doctor_of(context), marked=True)
 
 
 def refuse_empty_looks(context: BatchContext, batch: DataFrame, batch_id: int, of: int, table: str) -> None:
