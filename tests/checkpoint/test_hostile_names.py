@@ -18,6 +18,7 @@ from surestart.facts.checkpoint.log_folder import is_batch_name, number_as_java_
 from surestart.report.html.page import render
 from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
+from surestart.sinks.delta.transaction import read_local_query_id
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
 from surestart.words.finding import Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, files, make_checkpoint, make_state, offsets_text
@@ -27,7 +28,7 @@ from tests.checkpoint.memory_storage import MemoryStorage
 ODD = (
     *("07", "007", "00", "+7", "-7", "-0", " 7", "7 ", "7\n", "7_0", "1e3", "0x7", "7.0", "٧", "७", "๗", "７", "𝟕"),
     *("1٧", "²", "①", "9" * 18, "9" * 19, "9" * 20, "9" * 255, "1" * 254, "\x1b[2J", "\u202e7", "\udcff7", "n" * 255),
-    *("…", "7.tmp", ".7.crc", ".7"),
+    *("…", "7.tmp", ".7.crc", ".7", "1" + "0" * 18, "0" * 29 + "7", "+" + "0" * 25 + "7"),
 )
 
 
@@ -45,7 +46,19 @@ def test_a_number_is_what_spark_writes(name: str) -> None:
     assert taken is None or int(name) == taken
 
 
-@pytest.mark.parametrize("end", ["07", "07.compact", "٧", "+7"])
+# Java reads any number of zeros, and numbers of up to 9 * 10^18; Spark looks for the batch before such a one.
+LONG_NUMBERS = ("0" * 29 + "9", "+" + "0" * 25 + "9", "1" + "0" * 18)
+
+
+@pytest.mark.parametrize("name", LONG_NUMBERS)
+@pytest.mark.parametrize("log", ["offsets", "commits"])
+def test_a_long_number_that_java_reads_is_a_batch(log: str, name: str, tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "ck")
+    (root / log / name).write_bytes((root / log / "4").read_bytes())
+    assert main(["inspect", str(root), "--sink", "none"]) == 3
+
+
+@pytest.mark.parametrize("end", ["07", "07.compact", "٧", "+7", "0" * 29 + "7"])
 def test_an_entry_of_the_file_list_that_only_java_can_read(end: str, tmp_path: Path) -> None:
     root = make_checkpoint(tmp_path / "ck", source=files, planned=range(8), committed=range(8))
     (root / "sources/0/7").rename(root / f"sources/0/{end}")
@@ -223,3 +236,22 @@ def test_a_file_list_that_cannot_be_opened_or_names_no_file(tmp_path: Path) -> N
 def test_a_path_that_no_file_system_takes(length: int) -> None:
     assert main(["inspect", "/x" * length, "--sink", "none"]) in (1, 4)
     assert main(["inspect", "x" * length, "--sink", "none"]) in (1, 4)
+
+
+@pytest.mark.parametrize("place", ["state/0/0", "state/0/0/SSTs", "state/0/0/a-store"])
+def test_state_that_lies_elsewhere_was_not_looked_at(place: str, tmp_path: Path) -> None:
+    """A partition on another disk is no missing one: Spark follows the link."""
+    root = make_checkpoint(tmp_path / "ck")
+    make_state(root, [5], suffix="snapshot")
+    (root / "state/0/0/SSTs").mkdir()
+    (root / "state/0/0/a-store").mkdir()
+    (root / place).rename(tmp_path / "elsewhere")
+    (root / place).symlink_to(tmp_path / "elsewhere")
+    assert main(["inspect", str(root), "--sink", "none"]) == 4
+
+
+def test_a_query_id_in_capital_letters_is_the_one_that_the_sink_knows(tmp_path: Path) -> None:
+    """Spark makes a UUID of it, and writes that in small letters everywhere."""
+    root = make_checkpoint(tmp_path / "ck", query_id=QUERY_ID.upper())
+    assert inspect_checkpoint(str(root), sinks=("none",)).checkpoint.query_id == QUERY_ID
+    assert read_local_query_id(str(root)) == QUERY_ID

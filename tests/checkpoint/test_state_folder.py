@@ -10,6 +10,7 @@ from surestart.facts.checkpoint.log_file import EMPTY, STALE_CRC
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_folder import StateFolder
 from surestart.facts.checkpoint.store_files import HDFS, ROCKSDB, StoreVersions
+from surestart.verdict.restart import Outcome, predict_next_start
 from tests.checkpoint.checkpoint_maker import add_crcs, compact, make_checkpoint, make_state
 
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
@@ -121,9 +122,18 @@ def test_the_checksum_files_of_spark_4_1_tell_the_version_that_wrote_them(tmp_pa
     root = make_checkpoint(tmp_path)
     make_state(root, range(1, 6))
     assert read_checkpoint(str(root)).spark_version == "4.0-4.1"
-    (root / "state/0/0/5.delta.crc").write_text('{"algorithm":"CRC32C","value":1}')
+    (root / "state/0/0/5.delta.crc").write_text('{"algorithm":"CRC32C","value":1,"mainFileSize":20}')
     assert read_checkpoint(str(root)).spark_version == "4.1"
     assert state_of(root).operators[0].stores[0, "default"].latest == 5
+
+
+@pytest.mark.parametrize("note", ['{"algorithm":"CRC32C","value":1,"mainFileSize":120}', '{"algor', "{}"])
+def test_a_state_file_of_another_size_than_spark_has_noted_is_damaged(tmp_path: Path, note: str) -> None:
+    """Left where the hidden files were not copied along: the start ends in it, whichever line it is of."""
+    root = make_checkpoint(tmp_path)
+    make_state(root, range(1, 6))
+    (root / "state/0/1/5.delta.crc").write_text(note)
+    assert predict_next_start(read_checkpoint(str(root)), "4.1").outcome is Outcome.FAILS
 
 
 def test_damaged_metadata_of_an_operator_is_a_fault_and_the_folders_still_count(tmp_path: Path) -> None:

@@ -205,3 +205,34 @@ def test_a_table_of_features_that_readers_have_to_know_is_not_known_to_its_end(
 
     assert evidence.sees_newest is known
     assert (evidence.unknown_features == ()) is known
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"txn":{"appId":"q","version":7.0}}',
+        '{"txn":{"appId":"q","version":7e0}}',
+        '{"txn":{"appId":"q","version":null}}',
+        '{"txn":{"appId":"q"}}',
+        '{"txn":{"version":7}}',
+        '{"txn":{"appId":"q","version":"9223372036854775808"}}',
+        '{"commitInfo":{},"txn":{"appId":"q","version":7}}',
+        '{"txn":{"appId":"q","version":7},"protocol":{"minReaderVersion":1,"minWriterVersion":2}}',
+        '{"protocol":{"minReaderVersion":99.0,"minWriterVersion":2}}',
+        '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":{"x":1}}}',
+    ],
+)
+def test_an_action_that_does_not_say_what_decides_is_not_passed_over(tmp_path: Path, line: str) -> None:
+    """Delta takes 7.0 for 7, and one of two actions; a reader that passes over it would call a table behind."""
+    table = write_table(tmp_path / "t", 5)
+    commit_file(table, 6).write_text(line + "\n")
+    with pytest.raises(CannotTell):
+        read_delta_log(str(table))
+
+
+@pytest.mark.parametrize("version", ["7", '"7"', "9223372036854775807"])
+@pytest.mark.parametrize("before", ["", '"add":null,"remove":null,'])
+def test_an_action_is_read_however_it_is_written(tmp_path: Path, before: str, version: str) -> None:
+    table = write_table(tmp_path / "t", 5)
+    commit_file(table, 6).write_text(f'{{{before}"txn":{{"appId":"q","version":{version}}}}}\n')
+    assert read_delta_log(str(table)).transactions["q"].version == int(version.strip('"'))

@@ -75,7 +75,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
     "stat": ERRORS,
     # What a client makes of an error and of a time-out of its cluster, and what a cluster may leave out.
     "topic": {**REFUSALS, **CUTS},
-    "numbers": {**REFUSALS, **CUTS},
+    "numbers": {**REFUSALS, **CUTS, "nothing of each": lambda told: dict.fromkeys(told)},
     "rows": {**ERRORS, **CUTS},
     "row": {**ERRORS, "empty": lambda row: None},
     "clock": {"stands at 1970": lambda now: 0, "a year behind": lambda now: now - 365 * 86_400_000},

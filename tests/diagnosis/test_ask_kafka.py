@@ -65,20 +65,43 @@ def test_a_kafka_source_of_ones_own_class_is_not_fine_because_nobody_asked_it(tm
     assert ("SOURCE_NOT_READ", Severity.CANNOT_TELL) in {(one.code, one.severity) for one in found.findings}
 
 
-def test_a_cluster_that_leaves_out_what_was_asked_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+RETENTION = {"retention.ms": "604800000", "cleanup.policy": "delete"}
+WHOLE = {0: 5, 1: 5}
+
+
+@pytest.mark.parametrize(
+    ("told", "partitions", "settings", "said"),
+    [
+        ({0: 5}, (0, 1), {}, "the offsets of partition 1, retention.ms, cleanup.policy"),
+        ({}, (), RETENTION, "its partitions"),
+        ({**WHOLE, 1: -1}, (0, 1), RETENTION, "the offsets of partition 1"),
+        ({**WHOLE, 0: None}, (0, 1), RETENTION, "the offsets of partition 0"),
+        (WHOLE, (0, 1), {**RETENTION, "retention.ms": ""}, "retention.ms"),
+        (WHOLE, (0, 1), {**RETENTION, "retention.ms": "a week"}, "retention.ms"),
+        (WHOLE, (0, 1), {**RETENTION, "retention.bytes": "1 GB"}, "retention.bytes"),
+        (WHOLE, (0, 1), {"retention.ms": "-1"}, "cleanup.policy"),
+    ],
+)
+def test_a_cluster_that_leaves_out_what_was_asked_has_not_answered(
+    monkeypatch: pytest.MonkeyPatch, told: Any, partitions: Any, settings: dict[str, str], said: str
+) -> None:
     class Cluster:
         def __init__(self, *place: object) -> None: ...
 
         def describe_topic(self, topic: str) -> Any:
-            return SimpleNamespace(topic_id="id", partitions=[SimpleNamespace(id=0), SimpleNamespace(id=1)])
+            return SimpleNamespace(topic_id="id", partitions=[SimpleNamespace(id=one) for one in partitions])
 
-        def list_offsets(self, topic: str, numbers: object, which: str, committed: bool = False) -> dict[int, int]:
-            return {0: 5}
+        def list_offsets(self, topic: str, numbers: object, which: str, committed: bool = False) -> Any:
+            return told
 
         def describe_configs(self, topic: str) -> dict[str, str]:
-            return {}
+            return settings
 
     monkeypatch.setattr(kafka_evidence, "KafkaAdmin", Cluster)
 
-    with pytest.raises(CannotTell, match="without the offsets of partition 1, retention"):
+    with pytest.raises(CannotTell, match=rf"without {said}\n"):
         kafka_evidence.read_kafka_evidence("broker:9092", "orders")
+
+
+def test_a_topic_without_an_id_is_not_another_one() -> None:
+    assert kafka_evidence.known_topic_id(None) == ""

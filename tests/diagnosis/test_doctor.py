@@ -9,12 +9,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
+from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.storage import FolderEntry
 from surestart.report.evidence_bundle import write_bundle
 from surestart.verdict.ask_stages import ask_stage
 from surestart.words.inert import MARK, redact, secret_values
@@ -361,3 +364,43 @@ def test_the_page_holds_every_stage_and_asks_nothing_of_the_network(tmp_path: Pa
         assert stage in page
     assert "SINK_AHEAD_OF_CHECKPOINT" in page
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page)
+
+
+@pytest.mark.parametrize("option", ["--root", "-e", "--pipeline", "--streams"])
+def test_a_place_that_a_variable_should_have_named_is_not_the_default_one(option: str) -> None:
+    answer = surestart("doctor", option, "")
+
+    assert answer.returncode == 2, answer.stdout
+    assert "is empty" in answer.stderr
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("put", [Path.touch, loop], ids=["a file", "a link to itself"])
+@pytest.mark.parametrize("name", ["tables/surestart_remedies", "landing", "claims"])
+def test_what_stands_where_a_folder_should_is_never_safe(
+    tmp_path: Path, name: str, put: Callable[[Path], None]
+) -> None:
+    place = lay_out(tmp_path) / name
+    shutil.rmtree(place, ignore_errors=True)
+    put(place)
+
+    answer = doctor(tmp_path)
+
+    assert answer.returncode in (3, 4), answer.stdout + answer.stderr
+
+
+def test_a_landing_folder_that_may_not_be_listed_is_never_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = environment_from_settings("local", "p", {"root": str(lay_out(tmp_path))}, environ={})
+    (stage, *_) = build_stages({})
+    inner = LocalStorage.list_matching
+
+    def refused(self: LocalStorage, path: str, wanted: Callable[[str], bool]) -> Iterator[FolderEntry]:
+        if self.location.endswith("/landing"):
+            raise PermissionError(13, "Permission denied")
+        return inner(self, path, wanted)
+
+    monkeypatch.setattr(LocalStorage, "list_matching", refused)
+    assert ask_stage(environment, stage, now=NOW).verdict == "cannot tell"

@@ -115,7 +115,7 @@ def test_every_file_that_the_next_compaction_reads_is_looked_at(tmp_path: Path, 
     assert inspect(tmp_path, 13, f"parquet:{tmp_path / 'out'}").verdict is Verdict.CANNOT_TELL
 
 
-@pytest.mark.parametrize("name", ["009", "+9", "1\u0667", "09.compact"])
+@pytest.mark.parametrize("name", ["009", "+9", "1\u0667", "09.compact", "0" * 30 + "9", "1" + "0" * 18])
 def test_a_number_that_only_java_reads_is_not_passed_over(tmp_path: Path, name: str) -> None:
     (make_folder(tmp_path / "out", 4) / "_spark_metadata" / name).write_text("v1")
 

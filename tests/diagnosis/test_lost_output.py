@@ -114,3 +114,37 @@ def test_a_function_that_overwrites_loses_nothing_by_it(tmp_path: Path) -> None:
     assert judge_unsigned(tmp_path / "part", 6, 5, **part) is Verdict.SAFE
     # Rewound by three batches: cut in another way they would replace partitions with less than was in them.
     assert judge_unsigned(tmp_path / "rewound", 9, 6, **part) is Verdict.CANNOT_TELL
+
+
+def restore_by_time(**metrics: str) -> Action:
+    said = {"version": None, "timestamp": "2026-11-20 05:00:00.0"}
+    return info("RESTORE", operationParameters=said, operationMetrics=metrics)
+
+
+def test_a_restore_by_time_does_not_say_what_it_kept(tmp_path: Path) -> None:
+    """Rows deleted by mistake and brought back by the time before: every batch is in its place."""
+    deleted = [info("DELETE", operationParameters={"predicate": '["(id > 3)"]'}), remove("f4"), add("g4")]
+    assert judge(tmp_path / "a", deleted, [restore_by_time(), remove("g4"), add("f4")]) is Verdict.CANNOT_TELL
+    assert judge(tmp_path / "b", [restore_by_time(), remove("f4"), remove("f5")]) is Verdict.CANNOT_TELL
+    # It went back to what the table was.
+    assert judge(tmp_path / "c", [restore_by_time(numRemovedFiles="0")]) is Verdict.SAFE
+
+
+@pytest.mark.parametrize("predicate", ['["true"]', '["TRUE"]', '["(1 = 1)"]', "[\"('a' = 'a')\"]", "[]"])
+def test_a_condition_that_is_always_true_is_none(tmp_path: Path, predicate: str) -> None:
+    said = info("DELETE", operationParameters={"predicate": predicate})
+    assert judge(tmp_path / "a", [said, *ALL]) is Verdict.UNSAFE
+    assert judge(tmp_path / "b", [overwrite(predicate=predicate), *ALL, add("new")]) is Verdict.UNSAFE
+
+
+@pytest.mark.parametrize(
+    "predicate", ["[\"(kind = 'kind')\"]", '["(id = 1)"]', '["(a = a_)"]', '["(a = a AND b = 2)"]']
+)
+def test_a_condition_on_rows_is_housekeeping(tmp_path: Path, predicate: str) -> None:
+    said = info("DELETE", operationParameters={"predicate": predicate})
+    assert judge(tmp_path, [said, remove("f1"), add("g1")]) is Verdict.SAFE
+
+
+def test_a_merge_on_a_million_brackets_is_survived(tmp_path: Path) -> None:
+    said = {"predicate": "[" * 30_000, "matchedPredicates": "[" * 30_000}
+    assert judge(tmp_path, [info("MERGE", operationParameters=said), add("g1")]) is Verdict.SAFE

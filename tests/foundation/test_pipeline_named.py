@@ -105,3 +105,13 @@ def test_the_wheel_alone_knows_no_pipeline_and_inspects_any_checkpoint(tmp_path:
     assert typed("inspect", "ck", "--sink", "none")[0] == 0
     # It is there, for whoever names it.
     assert typed("status", "--pipeline", "sensor_pipeline.stages:PIPELINE")[0] == 0
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit(0)", "raise RuntimeError('not today')", "def (:", "1 / 0"])
+def test_a_pipeline_that_fails_while_it_is_imported_is_no_safe_one(folder: Path, code: str) -> None:
+    """Seen: a module that called sys.exit() ended the doctor with exit code 0."""
+    module = f"broken_{abs(hash(code))}"
+    (folder / f"{module}.py").write_text(code + "\n")
+    name_in(folder, f'pipeline = "{module}:PIPELINE"')
+    with pytest.raises(UsageError, match="cannot be imported: "):
+        load_pipeline()

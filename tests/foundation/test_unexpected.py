@@ -194,3 +194,14 @@ def test_a_job_logs_where_an_error_arose_that_is_said_in_four_parts(
     assert logged.rstrip().endswith("Next: surestart status")
     assert main(["explain", "x"]) == 4
     assert "ZeroDivisionError" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("inspect", "relative"), ("doctor",), ("explain", "x")])
+def test_a_folder_that_was_removed_under_the_shell_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    call = f"cd gone && rmdir ../gone && exec {sys.executable} -S -m surestart {' '.join(arguments)}"
+    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES)}
+    done = subprocess.run(
+        ["bash", "-c", call], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr.partition(":")[0]) == (2, "WorkingFolderGone")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,6 +216,19 @@ def test_a_claim_that_may_not_be_read_is_not_an_absent_one(tmp_path: Path) -> No
     with pytest.raises(CannotTell) as unread:
         read_claim(path)
     assert unread.value.code == "CLAIM_UNREADABLE"
+    path.rmdir()
+    os.mkfifo(path)
+    with pytest.raises(CannotTell):
+        read_claim(path)
+
+
+def test_a_claim_of_gigabytes_is_not_read_into_memory(tmp_path: Path) -> None:
+    with (tmp_path / "q.lock").open("wb") as file:
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    assert read_claim(tmp_path / "q.lock").torn
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
 
 
 def test_a_beat_is_seen_by_the_clock_of_the_file_system(tmp_path: Path) -> None:

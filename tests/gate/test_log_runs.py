@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,11 +77,38 @@ def test_a_log_longer_than_one_look_is_folded_by_the_next_start(table: Path, mon
     assert own(table) == ["r0"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 400}', '{"version": "x", "sha256": "", "runs": []}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 400}',
+        '{"version": "x", "sha256": "", "runs": []}',
+        '{"version": 1e400}',
+        "[" * 9_000,
+    ],
+)
 def test_a_torn_summary_is_passed_over(table: Path, text: str) -> None:
     fold_log_runs(str(table))
     (table / SUMMARY).write_text(text)
     assert (own(table), read_log_runs(str(table)).behind) == (["r0"], 401)
+
+
+def test_what_is_no_summary_is_not_read(table: Path) -> None:
+    """A pipe would be waited for, a device or a sparse file of gigabytes held in memory."""
+    for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), make_sparse):
+        put(table / SUMMARY)
+        tracemalloc.start()
+        assert own(table) == ["r0"]
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+        tracemalloc.stop()
+        (table / SUMMARY).unlink()
+
+
+def make_sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
 
 
 def test_a_summary_of_another_log_is_passed_over(table: Path) -> None:

@@ -163,12 +163,12 @@ class RegistryResolver:
                 return json.loads(answer.read(_LARGEST))
         except urllib.error.HTTPError as error:
             with error:
-                code = _error_code(error.read())
+                code = _error_code(error.read(_LARGEST))
             # Only the registry's own word counts: a wrong path or a proxy says 404 as well.
             if (error.code == 404 and code in missing) or (error.code == _FORBIDDEN and forbidden):
                 return None
             raise self._out_of_reach(path, f"HTTP {error.code}" + (f", error {code}" if code else "")) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
             reason = getattr(error, "reason", None) or error
             raise self._out_of_reach(path, f"{type(error).__name__}: {reason}") from None
 
@@ -228,7 +228,7 @@ def _is_loopback(url: str) -> bool:
 def _error_code(body: bytes) -> int:
     try:
         return int(json.loads(body)["error_code"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return 0
 
 

@@ -36,12 +36,30 @@ class _Setting(argparse.Action):
         namespace.set = [*namespace.set, f"{self.name}={values}"]
 
 
+class NotEmpty(argparse.Action):
+    """A variable that is not set must not make the default of the place that was meant."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        if not str(values).strip():
+            parser.error(f"{option} is empty: without it the default place would be judged in its stead")
+        setattr(namespace, self.dest, values)
+
+
 def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-e", "--env", default=None, help="local, dev, staging or prod (default $SURESTART_ENV or local)"
+        "-e",
+        "--env",
+        default=None,
+        action=NotEmpty,
+        help="local, dev, staging or prod (default $SURESTART_ENV or local)",
     )
     parser.add_argument(
-        "--root", default="", help="where tables, checkpoints and landed files are kept, without a catalog"
+        "--root",
+        default="",
+        action=NotEmpty,
+        help="where tables, checkpoints and landed files are kept, without a catalog",
     )
     parser.add_argument(
         "--set",
@@ -53,9 +71,15 @@ def add_environment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, told in SHORT.items():
         parser.add_argument(f"--{name}", action=_Setting, metavar="VALUE", help=f"short for --set {name}=VALUE: {told}")
-    parser.add_argument("--pipeline", default=None, help="module:attribute (default: as surestart.toml says)")
     parser.add_argument(
-        "--streams", default="", metavar="FILE", help="the streams that this file declares (default surestart.toml)"
+        "--pipeline", default=None, action=NotEmpty, help="module:attribute (default: as surestart.toml says)"
+    )
+    parser.add_argument(
+        "--streams",
+        default="",
+        action=NotEmpty,
+        metavar="FILE",
+        help="the streams that this file declares (default surestart.toml)",
     )
 
 

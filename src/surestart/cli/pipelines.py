@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from surestart.errors import UsageError
+from surestart.errors import SurestartError, UsageError
 from surestart.stage import Pipeline
 from surestart.typed import surestart, typed
 
@@ -60,10 +60,14 @@ def _from_spec(spec: str, folder: Path) -> Pipeline:
         sys.path.append(str(folder))
     try:
         target: object = importlib.import_module(module_name)
-    except ImportError as error:
+    except SurestartError:
+        raise
+    except (Exception, SystemExit) as error:
+        # One that ends the process would otherwise end it with the exit code of a safe stage.
+        kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise UsageError(
-            f"pipeline {spec!r} cannot be imported: {error}",
-            meaning="Its module, or something that the module imports, is not there.",
+            f"pipeline {spec!r} cannot be imported: {kind}{error}",
+            meaning="Its module, or something that the module imports, is not there or fails. Nothing was judged.",
             next=typed("python", "-c", f"import {module_name}"),
         ) from error
     for part in attribute.split("."):

@@ -91,13 +91,18 @@ def _of_name(
     return declared
 
 
+# As much of a plan as is read anywhere; a device has no end.
+_MOST = 16 << 20
+
+
 def _is_of_streams(plan: str, declared: argparse.Namespace) -> bool:
     """By the environment that the plan names; of a digest, by the journal of the streams."""
     path = Path(plan)
     if path.exists():
         try:
-            return bool(json.loads(path.read_bytes())["environment"]["pipeline"] == "streams")
-        except (OSError, ValueError, KeyError, TypeError):
+            with path.open("rb") as file:
+                return bool(json.loads(file.read(_MOST))["environment"]["pipeline"] == "streams")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return False
     from surestart.journal.journal import read_journals
 

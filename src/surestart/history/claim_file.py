@@ -20,6 +20,7 @@ from pathlib import Path
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
+from surestart.facts.storage.local_files import LocalStorage
 from surestart.history.run_record import RunRecord, read_record
 from surestart.typed import typed
 
@@ -158,7 +159,7 @@ def read_claim(path: Path, size: int = 0) -> ClaimContent:
     """What is claimed; nothing when there is no such file. Raises CannotTell for one that may not be read. size: as its
     folder's listing says."""
     try:
-        data = path.read_bytes()[:_LIMIT]
+        data = LocalStorage(str(path.parent)).read_file(path.name, _LIMIT)
     except FileNotFoundError:
         return ClaimContent()
     except OSError as problem:
@@ -169,7 +170,7 @@ def read_claim(path: Path, size: int = 0) -> ClaimContent:
 
 def _unreadable(path: Path, problem: OSError) -> CannotTell:
     return CannotTell(
-        f"{path} cannot be read: {problem.strerror}",
+        f"{path} cannot be read: {problem.strerror or problem}",
         meaning="Its claim says who runs a query, and only the user who runs the stages may open it: whether it "
         "runs, and whether a run has died, is not known.",
         next=typed("ls", "-ld", path),

@@ -26,10 +26,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from surestart.errors import CannotTell
 from surestart.facts.delta.actions import damaged, read_actions
-from surestart.facts.delta.listing import commit_name, read_listing
+from surestart.facts.delta.listing import LAST_CHECKPOINT, commit_name, read_listing
 from surestart.facts.delta.pinned import read_table_rows
 from surestart.facts.storage.open_storage import open_storage, open_unbounded
 from surestart.facts.storage.read_budget import bounded
@@ -40,6 +41,9 @@ FOLD = 100
 SUMMARY = "_surestart_runs.json"
 _AT_ONCE = 5_000
 _COMMIT_BYTES = 64 << 20
+_JSON_BYTES = 16 << 20
+# What reading a file of JSON raises where there is none, or another one than was written.
+_NO_CONTENT = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,11 @@ def read_log_runs(table: str, files: Storage | None = None) -> LogRuns:
     """Of every query of the table. Raises CannotTell when there is a log and it cannot be read whole, nor within one
     look's budget where no summary shortens it. files: a storage without that budget."""
     files = files or bounded(open_storage(table))
-    summed = _read_summary(Path(table), files)
+    summed = _read_summary(files)
     if summed is not None:
         found, newest = _read_from(files, summed.newest + 1)
         # Delta has made a checkpoint of later commits: then what was taken for the end is a hole.
-        if newest >= _newest_checkpoint(Path(table)):
+        if newest >= _read_version(files, LAST_CHECKPOINT, -1):
             return LogRuns(deciding_runs([*summed.runs, *found]), newest, newest - summed.newest)
     return _read_whole(table, files)
 
@@ -96,22 +100,19 @@ def fold_log_runs(table: str) -> None:
 def _has_grown(table: Path) -> bool:
     """Without reading a commit: whether there is one that lies so far behind the summary, or behind the first."""
     log = table / "_delta_log"
-    try:
-        summed = int(json.loads((table / SUMMARY).read_text(encoding="utf-8"))["version"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        summed = 0
+    summed = _read_version(open_storage(str(table)), SUMMARY, 0)
     kept = (log / Path(commit_name(summed)).name).exists()
     return not kept or (log / Path(commit_name(summed + FOLD)).name).exists()
 
 
-def _read_summary(table: Path, files: Storage) -> LogRuns | None:
+def _read_summary(files: Storage) -> LogRuns | None:
     """None: there is none, or it is not one of this log."""
     try:
-        content = json.loads((table / SUMMARY).read_text(encoding="utf-8"))
+        content = _read_json(files, SUMMARY)
         version, runs = int(content["version"]), [read_record(run) for run in content["runs"]]
         if _hash_of(files, version) != content["sha256"]:
             return None
-    except (OSError, CannotTell, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (CannotTell, AttributeError, *_NO_CONTENT):
         return None
     return None if None in runs else LogRuns(tuple(run for run in runs if run is not None), version)
 
@@ -153,11 +154,19 @@ def _hash_of(files: Storage, version: int) -> str:
     return hashlib.sha256(files.read_file(commit_name(version), _COMMIT_BYTES)).hexdigest()
 
 
-def _newest_checkpoint(table: Path) -> int:
+def _read_version(files: Storage, name: str, absent: int) -> int:
     try:
-        return int(json.loads((table / "_delta_log" / "_last_checkpoint").read_text(encoding="utf-8"))["version"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return -1
+        return int(_read_json(files, name)["version"])
+    except _NO_CONTENT:
+        return absent
+
+
+def _read_json(files: Storage, name: str) -> Any:
+    """Of a file no larger than it may be: whoever may write there could put a pipe or gigabytes in its place."""
+    data = files.read_file(name, _JSON_BYTES + 1)
+    if len(data) > _JSON_BYTES or data.count(b"[") + data.count(b"{") > len(data) // 20 + 100:
+        raise ValueError(f"{name} is not what was written there")
+    return json.loads(data)
 
 
 # Behind so many later remedies nobody undoes one; so many folders and query ids are remembered.

@@ -101,7 +101,7 @@ def _unwritten(environment: Environment, queries: Iterable[str]) -> Iterator[Run
 
     try:
         sizes = {entry.name: entry.size or 0 for entry in open_storage(str(folder)).list_folder("")}
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return
     except OSError as error:
         raise _claims_unread(folder, error) from error

@@ -107,7 +107,7 @@ class KafkaSource:
         try:
             found = json.loads(self.starting_offsets)
             positions = {int(partition): offset for partition, offset in found.items()}
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             positions = {}
         if not positions or any(
             type(offset) is not int or offset < -2 or offset == -1 for offset in positions.values()

@@ -60,7 +60,8 @@ class ProjectFile:
 def find_project_file(folder: Path | None = None) -> Path | None:
     """The nearest surestart.toml in the folder or above it."""
     start = (folder or Path.cwd()).absolute()
-    return next((place / FILE for place in (start, *start.parents) if (place / FILE).is_file()), None)
+    # Unlike Path.is_file, not raising where a folder above may not be entered.
+    return next((place / FILE for place in (start, *start.parents) if os.path.isfile(place / FILE)), None)  # noqa: PTH113
 
 
 def read_project_file(path: Path) -> ProjectFile:

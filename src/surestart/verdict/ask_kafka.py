@@ -136,7 +136,9 @@ def ask_topic(sink: SinkDeclaration, next_batch: NextBatch, timeout_seconds: flo
         return sink_unreadable("its brokers named other partitions when they were asked again", TOPIC)
     if not partitions:
         return sink_missing(TOPIC)
-    if not all(one in told for told in (first, newest, ends) for one in partitions):
+    # -1 is "none" of the first two, and "not known" of an end.
+    told = [answer.get(one) is not None for answer in (first, newest, ends) for one in partitions]
+    if not all(told) or -1 in ends.values():
         return sink_unreadable("its brokers did not tell the offsets of each partition", TOPIC)
     times = [time for time in newest.values() if time >= 0]
     records = TopicRecords(

@@ -121,7 +121,7 @@ def read_remedies(environment: Environment, session: SparkSession | None = None)
     try:
         if "://" not in environment.root:
             folder.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return ()
     except OSError as error:
         raise CannotTell(

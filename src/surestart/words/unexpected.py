@@ -1,6 +1,7 @@
 """What a command says of an exception that nobody foresaw: in four parts, and with a code that no verdict has.
 
 a module that is not installed     2   which extra brings it
+its folder removed meanwhile       2   where to call it from
 memory used up                     4   nothing was decided
 an error of Spark's own            4   named by its class and condition; what it was asked for was not done
 anything else                      6   a fault of surestart itself; its traceback with --traceback
@@ -8,6 +9,7 @@ anything else                      6   a fault of surestart itself; its tracebac
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -43,6 +45,13 @@ def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
     """The error in four parts, without secrets."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("surestart"):
         return _not_installed(error.name)
+    if isinstance(error, FileNotFoundError) and _stands_nowhere():
+        return UsageError(
+            "the folder in which this was called has been removed",
+            meaning="Paths that do not begin with / are looked for there, and surestart.toml is. Nothing was done.",
+            next=typed("cd", "/", note="or to where the pipeline lies; then the same command again"),
+            code="WorkingFolderGone",
+        )
     if isinstance(error, MemoryError):
         return CannotTell(
             "the memory that this process may use was not enough",
@@ -107,6 +116,14 @@ def _not_installed(name: str) -> SurestartError:
         do_not="install pyspark beside databricks-connect: they own the same files." if extra == "local" else "",
         code="SparkNotInstalled" if name.partition(".")[0] == "pyspark" else "ModuleNotInstalled",
     )
+
+
+def _stands_nowhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _again(arguments: Sequence[str]) -> NextCommand:

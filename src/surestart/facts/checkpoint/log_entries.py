@@ -50,7 +50,8 @@ def read_metadata(storage: Storage, root: Mapping[str, FolderEntry]) -> tuple[st
             raise FormatError(TORN, "metadata holds no query id")
     except FormatError as error:
         return None, LogFault("metadata", error.kind, error.detail), data
-    return query_id, None, data
+    # Spark makes a UUID of it, and writes that everywhere in small letters.
+    return query_id.lower(), None, data
 
 
 def behind_json(data: bytes) -> str:

@@ -195,13 +195,16 @@ def is_batch_name(name: str) -> bool:
 
 
 def number_as_java_reads(name: str) -> int | None:
-    """The number that Java's Long.parseLong takes from a name that Spark never writes: "+5", "007", Arabic digits.
-    Spark counts such a file among its batches, and then looks for another name."""
-    return None if is_batch_name(name) or not _JAVA_LONG.fullmatch(name) else int(name)
+    """The number that Java's Long.parseLong takes from a name that Spark never writes: "+5", "007" with any number of
+    zeros, Arabic digits, 10^18 and more. Spark counts such a file among its batches, and then looks for another one."""
+    if is_batch_name(name) or not _JAVA_LONG.fullmatch(name):
+        return None
+    number = int(name)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 _BATCH = re.compile(r"0|[1-9][0-9]{0,17}")
-_JAVA_LONG = re.compile(r"[+-]?\d{1,18}")
+_JAVA_LONG = re.compile(r"[+-]?\d+")
 
 
 def is_leftover(name: str) -> bool:

@@ -25,8 +25,9 @@ from surestart.facts.checkpoint.log_file import (
     FormatError,
     LogFault,
     crc_disagrees,
+    parse_object,
 )
-from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_there
+from surestart.facts.checkpoint.log_folder import FAULTS, is_batch_name, is_leftover, is_there
 from surestart.facts.checkpoint.state_operator import (
     DEFAULT_STORE,
     STORES,
@@ -48,7 +49,7 @@ from surestart.facts.checkpoint.store_files import (
     read_notes,
 )
 from surestart.facts.storage.read_budget import charge
-from surestart.facts.storage.storage import FILE, FOLDER, Storage
+from surestart.facts.storage.storage import FILE, FOLDER, OTHER, Storage
 
 STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta|snapshot|zip|changelog)")
 LISTINGS_LOCAL = 50_000
@@ -124,7 +125,12 @@ class _Walk:
             self.cut += 1
             return []
         self.left -= 1
-        return [(entry.name, entry.kind, entry.size or 0) for entry in self.storage.list_folder(path)]
+        found = [(entry.name, entry.kind, entry.size or 0) for entry in self.storage.list_folder(path)]
+        for name, kind, _ in found:
+            # Such as a partition on another disk: Spark follows the link, and nobody here has looked.
+            if kind == OTHER and not STATE_FILE.fullmatch(name) and not is_leftover(name):
+                raise OSError(f"{path}/{name} is a device, a pipe or a link that leads out: not opened")
+        return found
 
     def snapshot(self, path: str, size: int) -> bytes | None:
         """None: there are too many of them, or too large ones, to open them all."""
@@ -409,9 +415,22 @@ def _check_crcs(
 ) -> None:
     """Takes out the versions whose file is not what its checksum was made for: Spark cannot load them."""
     assert walk.needed is not None
+
+    def lose(name: str, match: re.Match[str], why: str) -> None:
+        tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
+        if match.group(3) in ("snapshot", "zip"):
+            broken[int(match.group(1))] = f"a whole {name} ({why})"
+        else:
+            steps.discard(int(match.group(1)))
+
     for name, length in names.items():
         match = STATE_FILE.fullmatch(name)
-        if not match or not base <= int(match.group(1)) <= walk.needed or f".{name}.crc" not in names:
+        if not match or not base <= int(match.group(1)) <= walk.needed:
+            continue
+        if f"{name}.crc" in names and (why := size_disagrees(walk.storage, f"{folder}/{name}", length)):
+            lose(name, match, why)
+            continue
+        if f".{name}.crc" not in names:
             continue
         if length > walk.crc_bytes:
             tally.unchecked += 1
@@ -422,10 +441,14 @@ def _check_crcs(
         charge(walk.storage, len(crc) // 16, f"{folder}/.{name}.crc")
         if len(data) < length or len(crc) < names[f".{name}.crc"]:
             raise OSError(f"{folder}/{name} or its checksum was cut off while it was read")
-        why = crc_disagrees(data, crc)
-        if why:
-            tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
-            if match.group(3) in ("snapshot", "zip"):
-                broken[int(match.group(1))] = f"a whole {name} ({why})"
-            else:
-                steps.discard(int(match.group(1)))
+        if why := crc_disagrees(data, crc):
+            lose(name, match, why)
+
+
+def size_disagrees(storage: Storage, path: str, size: int) -> str:
+    """Why Spark 4.1 and newer would refuse a state file of that size, by the checksum file of its own; or ""."""
+    try:
+        noted = parse_object(storage.read_file(f"{path}.crc", 1 << 16).decode("utf-8", "replace"), path)["mainFileSize"]
+    except (FormatError, KeyError):
+        return "its checksum file is damaged itself"
+    return "" if noted == size else f"it has {size} bytes, and its checksum was made for {str(noted)[:20]}"

@@ -22,7 +22,7 @@ from surestart.typed import typed
 
 # A schema of thousands of columns is a megabyte.
 MAX_LINE = 8 << 20
-_KIND = re.compile(rb'\s*\{\s*"([A-Za-z]{1,32})"')
+_KIND = re.compile(rb'\s*\{\s*"([A-Za-z]{1,32})"\s*:\s*(null)?')
 
 Action = dict[str, Any]
 
@@ -45,17 +45,17 @@ def read_actions(files: Storage, name: str, wanted: Collection[str], size: int =
                     if not line.strip():
                         continue
                     raise damaged(label, f"line {number} is not an action")
-                asked = kind[1].decode("ascii")
-                last, passed_over = line, asked not in wanted
+                # Some writer may say of each other kind that it is null.
+                last, passed_over = line, kind[1].decode("ascii") not in wanted and not kind[2]
                 if passed_over:
                     continue
                 charge(files, action_cost(len(line)), name)
-                body = _body(line, asked, number, label)
-                if body is not None:
-                    yield asked, body
+                found = _action(line, number, label)
+                if found is not None and found[0] in wanted:
+                    yield found
         if passed_over:
             # A write that broke off ends in mid-line, and Spark reads no commit of that table any more.
-            _body(last, asked, number, label)
+            _action(last, number, label)
         if counted.size < max(size, 1):
             raise damaged(label, f"gave {counted.size:,} bytes of {max(size, 1):,}")
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def action_cost(length: int) -> int:
     return 4 + length // 200
 
 
-def _body(line: bytes, name: str, number: int, label: str) -> Action | None:
+def _action(line: bytes, number: int, label: str) -> tuple[str, Action] | None:
     if len(line) > MAX_LINE:
         raise damaged(label, f"line {number} is longer than {MAX_LINE:,} bytes")
     if len(line) > 1 << 16 and line.count(b"[") + line.count(b"{") > len(line) // 20:
@@ -83,12 +83,21 @@ def _body(line: bytes, name: str, number: int, label: str) -> Action | None:
         action = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise damaged(label, f"line {number} is not JSON ({type(error).__name__})") from error
-    body = action.get(name)
-    return None if body is None else checked_action(body, name, f"line {number}", label)
+    said = [(name, body) for name, body in action.items() if body is not None]
+    if len(said) > 1:
+        # Which of them Delta takes is nobody's promise.
+        raise damaged(label, f"line {number} holds {len(said)} actions")
+    return next(((name, checked_action(body, name, f"line {number}", label)) for name, body in said), None)
 
 
 # What the readers of these fields rely on; other fields are turned into text or numbers, or left out.
-_SHAPES = {"deletionVector": dict, "partitionValues": dict, "path": str, "appId": str, "id": str, "schemaString": str}
+_SHAPES = {
+    **dict.fromkeys(("deletionVector", "partitionValues"), dict),
+    **dict.fromkeys(("path", "appId", "id", "schemaString"), str),
+    **dict.fromkeys(("readerFeatures", "writerFeatures"), list),
+}
+# Without these nobody knows which batch a writer has come to, or who may read the table. Delta takes 7.0 for 7.
+_NUMBERS = {"txn": ("version",), "protocol": ("minReaderVersion",)}
 
 
 def checked_action(body: object, name: str, where: str, label: str) -> Action:
@@ -98,6 +107,11 @@ def checked_action(body: object, name: str, where: str, label: str) -> Action:
     for field, shape in _SHAPES.items():
         if field in body and body[field] is not None and not isinstance(body[field], shape):
             raise damaged(label, f"{where}: {name}.{field} is a {type(body[field]).__name__}")
+    for field in _NUMBERS.get(name, ()):
+        if integer(body.get(field)) is None:
+            raise damaged(label, f"{where}: {name}.{field} is no whole number")
+    if name == "txn" and not body.get("appId"):
+        raise damaged(label, f"{where}: txn names no writer")
     return body
 
 
@@ -127,6 +141,6 @@ def integer(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else None
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
-        return int(value)
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,19}", value):
+        return integer(int(value))
     return None

@@ -189,7 +189,7 @@ def _keys(commit: Commit) -> tuple[str, ...]:
         return ()
     try:
         (condition,) = json.loads(commit.parameters.get("predicate", ""))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return ()
     names = []
     for part in str(condition).split(" AND "):
@@ -206,6 +206,6 @@ def _clauses(commit: Commit) -> tuple[str, ...]:
         try:
             clauses = json.loads(commit.parameters.get(name, "[]"))
             kinds += [str(clause["actionType"]) for clause in clauses]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return ("unknown",)
     return tuple(kinds)

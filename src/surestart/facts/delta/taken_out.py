@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from surestart.facts.delta import Commit
@@ -21,7 +22,7 @@ _REPLACING = (
 _KNOWN = {*_REPLACING, *WRITING, "RESTORE", "TRUNCATE", "OPTIMIZE", "CREATE TABLE", "SET TBLPROPERTIES"}
 
 
-_NO_PREDICATE = ("", "[]", '["true"]', "[\"'true'\"]")
+_MARKS = re.compile(r"[\s()\[\]\"]")
 
 
 def versions_that_stand(commits: Sequence[Commit]) -> set[int]:
@@ -48,19 +49,21 @@ def taken_out(commits: Sequence[Commit]) -> set[int]:
 
 
 def needs_its_files(commit: Commit) -> bool:
-    """Whether the operation is unknown to surestart, so that only its file actions tell whether it took rows away."""
-    return commit.operation not in _KNOWN
+    """Whether only its file actions tell whether it took rows away: the operation is unknown to surestart, or a RESTORE
+    that says a time and no version."""
+    by_time = commit.operation == "RESTORE" and integer(commit.parameters.get("version")) is None
+    return by_time or commit.operation not in _KNOWN
 
 
 def kept_version(commit: Commit) -> int | None:
     """The version whose rows a commit kept: -1 when it emptied the table, None when it took nothing away at large."""
     if commit.operation == "RESTORE":
         version = integer(commit.parameters.get("version"))
-        # Restored by timestamp: which version that was, the commit does not say.
-        return -1 if version is None else version
+        # Restored by timestamp: which version that was, the commit does not say. One that removed no file took no row.
+        return version if version is not None else None if _removed(commit) == 0 else -1
     if commit.operation in _REPLACING or commit.operation == "TRUNCATE":
         return -1
-    if commit.operation == "DELETE" and commit.parameters.get("predicate", "").replace(" ", "") in _NO_PREDICATE:
+    if commit.operation == "DELETE" and _is_always_true(commit.parameters.get("predicate", "")):
         return -1
     if commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite":
         return None if replaces_a_part(commit) else -1
@@ -71,14 +74,23 @@ def replaces_a_part(commit: Commit) -> bool:
     """replaceWhere, dynamic partitions, REPLACE USING and REPLACE ON leave other rows alone."""
     said = commit.parameters
     return (
-        said.get("predicate", "") not in ("", "true")
+        not _is_always_true(said.get("predicate", ""))
         or said.get("isDynamicPartitionOverwrite", "") == "true"
         or bool(said.get("replaceUsingCols") or said.get("replaceOnCond"))
     )
 
 
+def _is_always_true(predicate: str) -> bool:
+    """None at all, `true`, or the `1 = 1` that people put where a condition has to be."""
+    plain = _MARKS.sub("", predicate).lower()
+    left, equals, right = plain.partition("=")
+    return plain in ("", "true", "'true'") or (bool(equals) and left == right)
+
+
+def _removed(commit: Commit) -> int | None:
+    return commit.changes.removed if commit.changes is not None else integer(commit.metrics.get("numRemovedFiles"))
+
+
 def _only_removes(commit: Commit) -> bool:
-    if commit.changes is not None:
-        return commit.changes.removed > 0 and commit.changes.added == 0
-    removed, added = (integer(commit.metrics.get(name)) for name in ("numRemovedFiles", "numAddedFiles"))
-    return bool(removed) and not added
+    added = commit.changes.added if commit.changes is not None else integer(commit.metrics.get("numAddedFiles"))
+    return bool(_removed(commit)) and not added

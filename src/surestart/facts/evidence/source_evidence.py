@@ -159,6 +159,8 @@ def read_file_source(folder: str, span: NextRead, checkpoint: Storage) -> FileSo
     try:
         if not stat.S_ISDIR(Path(root).stat().st_mode):
             return FileSourceEvidence(exists=False, outside=outside)
+        # One that may not be listed shows no new file, and Spark's start ends there.
+        next(iter(open_storage(root).list_folder("")), None)
     except (FileNotFoundError, NotADirectoryError):
         return FileSourceEvidence(exists=False, outside=outside)
     except (OSError, ValueError) as error:
@@ -210,5 +212,6 @@ def _exists(path: str) -> bool:
 
 
 def _lies_in(path: str, folder: str) -> bool:
-    real = str(Path(folder).resolve())
+    # Unlike Path.resolve, not raising for a link that leads to itself.
+    real = os.path.realpath(folder)
     return path.startswith((folder.rstrip("/") + "/", real + "/"))

@@ -20,6 +20,7 @@ A batch in flight is read again as a whole, so what was deleted inside it is los
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -84,7 +85,7 @@ class PartitionLag:
 def known_topic_id(told: object) -> str:
     """The id, or "": brokers before Kafka 2.8, and some services that speak its protocol, give every topic the same id
     of zeros, by which two topics would look like one."""
-    text = str(told)
+    text = "" if told is None else str(told)
     return "" if text == _NO_ID else text
 
 
@@ -134,9 +135,9 @@ def read_kafka_evidence(
     latest = cluster.list_offsets(topic, numbers, "latest", committed=True)
     end = cluster.list_offsets(topic, numbers, "latest")
     configs = cluster.describe_configs(topic)
-    untold = [one for one in numbers if one not in earliest or one not in latest or one not in end]
-    unset = [name for name in ("retention.ms", "cleanup.policy") if name not in configs]
-    if untold or unset:
+    untold = [one for one in numbers if not all(_is_told(answer.get(one)) for answer in (earliest, latest, end))]
+    unset = [name for name, form in _FORMS.items() if not re.fullmatch(form, configs.get(name, _ABSENT[name]) or "")]
+    if untold or unset or not numbers:
         raise _untold(bootstrap, topic, untold, unset)
     return KafkaEvidence(
         bootstrap=bootstrap,
@@ -150,9 +151,19 @@ def read_kafka_evidence(
     )
 
 
+# A topic may have no limit of its size, and a cluster need not say one. Without a policy it keeps all (Kafka 4.1).
+_ABSENT = {"retention.ms": "", "retention.bytes": "", "cleanup.policy": "?"}
+_FORMS = {"retention.ms": r"-?[0-9]{1,19}", "retention.bytes": r"(-?[0-9]{1,19})?", "cleanup.policy": r"[a-z, ]*"}
+
+
+def _is_told(offset: int | None) -> bool:
+    """-1 is how a cluster says that it does not know."""
+    return offset is not None and offset >= 0
+
+
 def _untold(bootstrap: str, topic: str, partitions: Sequence[int], settings: Sequence[str]) -> CannotTell:
     """What the answer left out. Taken as it is, it would count as "not lost" and "kept for ever"."""
-    what = [f"the offsets of partition {number}" for number in partitions[:5]] + list(settings)
+    what = [f"the offsets of partition {number}" for number in partitions[:5]] + list(settings) or ["its partitions"]
     return CannotTell(
         f"{bootstrap} answered for topic {topic!r} without {', '.join(what)}",
         meaning="Whether unread records were deleted, or will be soon, is not known.",

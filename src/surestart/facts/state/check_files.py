@@ -6,13 +6,12 @@ own (4.1 and newer), of which the size is compared. Deltas, snapshots and change
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from surestart.facts.checkpoint.log_file import VERSION, FormatError, Torn, crc_disagrees, crc_path
 from surestart.facts.checkpoint.open_file import open_state_file, unpacked
-from surestart.facts.checkpoint.state_folder import STATE_FILE, StateOperator
+from surestart.facts.checkpoint.state_folder import STATE_FILE, StateOperator, size_disagrees
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.checkpoint.state_versions import StoreSummary, summarise
 from surestart.facts.checkpoint.store_files import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
@@ -116,13 +115,8 @@ def _rows_differ(
 
 def _by_checksum(storage: Storage, path: str, name: str, sizes: Mapping[str, int]) -> str:
     size = sizes[name]
-    if f"{name}.crc" in sizes:
-        try:
-            noted = json.loads(storage.read_file(f"{path}.crc", 1 << 16))["mainFileSize"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return "its checksum file is damaged itself"
-        if noted != size:
-            return f"it has {size} bytes, and its checksum was made for {str(noted)[:20]}"
+    if f"{name}.crc" in sizes and (why := size_disagrees(storage, path, size)):
+        return why
     if storage.checks_crc and f".{name}.crc" in sizes and size <= CRC_BYTES:
         folder, _, _ = path.rpartition("/")
         return crc_disagrees(storage.read_file(path, size + 1), storage.read_file(f"{folder}/.{name}.crc", 1 << 20))

@@ -273,7 +273,7 @@ def parse_positions(text: str) -> dict[str, dict[str, int]]:
     try:
         body = json.loads(text)
         found = {str(source): {str(int(part)): parts[part] for part in parts} for source, parts in body.items()}
-    except (ValueError, AttributeError, TypeError) as problem:
+    except (ValueError, AttributeError, TypeError, RecursionError) as problem:
         raise _not_positions(text) from problem
     if not found or any(type(offset) is not int or offset < 0 for parts in found.values() for offset in parts.values()):
         raise _not_positions(text)

@@ -153,7 +153,8 @@ def _local_folder(checkpoint: str) -> Path | None:
 
 
 def _parse(text: str) -> str:
-    return str(json.loads(text)["id"])
+    # In small letters, as Spark writes it.
+    return str(json.loads(text)["id"]).lower()
 
 
 def _no_query_id(checkpoint: str, what: str) -> CannotTell:

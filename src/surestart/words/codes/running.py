@@ -16,6 +16,7 @@ CODES: tuple[Code, ...] = (
     raised("UnexpectedError", "unexpected", "A fault of surestart itself: no verdict."),
     raised("SparkError", "cannot tell", "Spark failed or refused what it was asked, outside of a stream."),
     raised("MemoryUsedUp", "cannot tell", "The memory of the process was not enough, so nothing was decided."),
+    raised("WorkingFolderGone", "usage", "The folder in which the command was called has been removed."),
     raised("ModuleNotInstalled", "usage", "A Python module that the call needs is not installed."),
     raised("ModuleNotInWorker", "stopped half-way", "The Python that writes the batches lacks a module.", RUN),
     raised("QUERY_ACTIVE", "refused", "The query runs already in this Spark application.", STATUS),
