@@ -21,6 +21,7 @@ class Registry:
         self.authorization = ""
         self.fails_with = 0
         self.forbids = ""
+        self.answers_with = b""
         self.redirects_to = ""
         self.seen_authorization: list[str | None] = []
         registry = self
@@ -59,7 +60,7 @@ class Registry:
             request.end_headers()
             return
         status, found = self._find(request.path, given)
-        body = json.dumps(found).encode()
+        body = self.answers_with or json.dumps(found).encode()
         request.send_response(status)
         request.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         request.send_header("Content-Length", str(len(body)))

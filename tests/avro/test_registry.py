@@ -119,6 +119,14 @@ def test_an_answer_that_is_not_the_registrys_verdict_is_cannot_tell(registry, st
         RegistryResolver(registry.url).read_schema(7)
 
 
+def test_an_answer_of_a_million_brackets_is_cannot_tell(registry):
+    registry.answers_with = b"[" * 1_000_000
+    for status in (200, 500):
+        registry.fails_with = status
+        with pytest.raises(CannotTell):
+            RegistryResolver(registry.url).read_schema(7)
+
+
 def test_an_unreachable_registry_and_a_wrong_path_are_cannot_tell(registry):
     with pytest.raises(CannotTell, match="Connection refused"):
         RegistryResolver(f"http://127.0.0.1:{free_ports().plain}").read_schema(7)

@@ -75,7 +75,7 @@ def read_shown_rows(checkpoint: Checkpoint, batch: int | None = None) -> Rows:
             f"batch {batch} was not read" if batch is not None else "no batch is planned",
             meaning=f"The plans of {len(kept)} batches are kept"
             + (f", {kept[0]} to {kept[-1]}; {len(checkpoint.offsets)} of them were read." if kept else "."),
-            next=surestart("inspect", "PATH", "--json", note="what is kept"),
+            next=surestart("inspect", checkpoint.location, "--json", note="what is kept"),
         )
     if not isinstance(entry, OffsetLogEntry):
         return columns, [(batch, "", f"damaged: {_shown(entry.detail)}", "")]

@@ -40,7 +40,7 @@ from surestart.report.html.markup import (
 )
 from surestart.report.html.report import CheckpointReport
 from surestart.report.progress_history import BatchFacts, of_query
-from surestart.typed import NOTHING, NextStep, surestart
+from surestart.typed import NOTHING, NextStep, surestart, typed
 from surestart.verdict.inspection import Inspection
 from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Verdict, verdict_of
@@ -105,9 +105,7 @@ def write_page(path: str, html: str) -> None:
         raise UsageError(
             f"the page cannot be written to {path}: {error.strerror}",
             meaning="The checkpoint was read, and nothing was changed.",
-            next=surestart(
-                "inspect", "PATH", "--html", "/tmp/page.html", note="a folder that exists and may be written to"
-            ),
+            next=typed("ls", "-ld", Path(path).absolute().parent, note="the page needs one that may be written to"),
         ) from error
 
 
