@@ -64,9 +64,13 @@ def test_a_place_without_a_table_is_told_from_an_empty_table(tmp_path: Path) -> 
     (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
     (tmp_path / "file").write_text("")
 
-    for name in ("nowhere", "empty", "file"):
+    for name in ("nowhere", "empty"):
         with pytest.raises(NoDeltaLog):
             read_delta_log(str(tmp_path / name))
+    # Taken for no journal and no history it would let a start pass that they bar.
+    with pytest.raises(CannotTell) as unread:
+        read_delta_log(str(tmp_path / "file"))
+    assert unread.value.code == "DeltaLogUnreadable"
 
 
 def test_commits_that_are_gone_without_a_checkpoint_are_not_guessed(tmp_path: Path) -> None:

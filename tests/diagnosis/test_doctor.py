@@ -379,7 +379,7 @@ def loop(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [Path.touch, loop], ids=["a file", "a link to itself"])
-@pytest.mark.parametrize("name", ["tables/surestart_remedies", "landing", "claims"])
+@pytest.mark.parametrize("name", ["tables/surestart_remedies", "tables/surestart_runs", "landing", "claims"])
 def test_what_stands_where_a_folder_should_is_never_safe(
     tmp_path: Path, name: str, put: Callable[[Path], None]
 ) -> None:

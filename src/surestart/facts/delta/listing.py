@@ -128,7 +128,7 @@ def _list(files: BoundedStorage) -> LogListing | None:
                 parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
             elif name == STAGED:
                 staged = _newest_staged(files)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise log_unreadable(files.location, error) from error
