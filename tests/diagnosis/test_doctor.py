@@ -16,7 +16,7 @@ import pytest
 
 from sensor_pipeline.stages import build_stages
 from surestart.environment import environment_from_settings
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.storage import FolderEntry
 from surestart.report.evidence_bundle import write_bundle
 from surestart.verdict.ask_stages import ask_stage

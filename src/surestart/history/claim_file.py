@@ -20,7 +20,7 @@ from pathlib import Path
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell
-from surestart.facts.storage.local_files import LocalStorage
+from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.run_record import RunRecord, read_record
 from surestart.typed import typed
 
