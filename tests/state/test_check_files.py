@@ -90,7 +90,9 @@ def test_a_damaged_file_takes_its_versions_away(
 
     assert main(["state", str(path), "--check", "--json"]) == 1
     (operator,) = json.loads(capsys.readouterr().out)["operators"]
-    assert [one["path"] for one in operator["damaged"]] == [file]
+    damaged = [one["path"] for one in operator["damaged"]]
+    # Where the next batch needs it, what that partition lacks is named too.
+    assert damaged in ([file], [file, file.rpartition("/")[0]])
     assert operator["stores"][0]["whole_versions"] == whole
     assert main(["state", str(path), "--check"]) == 1
     assert f"\n  {file}: " in capsys.readouterr().out
