@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -225,6 +225,16 @@ def test_no_answer_that_fails_makes_a_declared_stream_safer(
 
     assert ask(Answers()) is expected
     assert find_broken(ask, few)[1] == []
+
+
+@pytest.mark.parametrize("asker", [doctor, gate])
+def test_no_listing_that_fails_takes_a_source_away_that_nobody_declared(
+    asker: Callable[[Path, Stream], Ask], tmp_path: Path
+) -> None:
+    ask = asker(tmp_path, replace(to_delta(tmp_path, 5), sources=()))
+
+    assert ask(Answers()) is Verdict.ATTENTION
+    assert find_broken(ask, None, ("list",))[1] == []
 
 
 @dataclass(frozen=True)

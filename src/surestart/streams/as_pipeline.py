@@ -12,8 +12,6 @@ from typing import NoReturn
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.environment import Environment, Table
 from surestart.errors import UsageError
-from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.facts.storage.open_storage import open_storage
 from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sources.kafka import KafkaSource, is_one_topic
 from surestart.stage import BatchContext, Pipeline, Source, Stage
@@ -131,7 +129,7 @@ class DeclaredStage(Stage):
             stage=stream.name,
             query=environment.query_name(stream.name),
             checkpoint=checkpoint,
-            sources=stream.sources or _sources_in(checkpoint),
+            sources=stream.sources,
             sinks=stream.sinks,
             output_mode=stream.output_mode,
             state=stream.state,
@@ -181,12 +179,6 @@ def _source_of(stream: Stream) -> Source:
     if first.kind == "kafka" and bootstrap and is_one_topic(first.target):
         return DeclaredKafka(bootstrap, first.target, said=first)
     return DeclaredSource(first)
-
-
-def _sources_in(location: str) -> tuple[SourceDeclaration, ...]:
-    found = read_checkpoint(location, open_storage(location))
-    # What it reads stands in no checkpoint in a form that could be asked: only of which kind it is.
-    return tuple(SourceDeclaration(source.kind, "") for source in found.sources)
 
 
 def _not_ours() -> NoReturn:

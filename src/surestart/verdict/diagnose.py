@@ -184,6 +184,11 @@ def read_stage(
     storage = storage or open_storage(declaration.checkpoint)
     checkpoint = read_checkpoint(declaration.checkpoint, storage)
     first = checkpoint.latest_planned is None
+    if declaration.foreign and not declaration.sources:
+        # What it reads stands in no checkpoint in a form that could be asked: only of which kind it is. Of this reading
+        # of it: a second one that was refused would look as if the sources had been taken away.
+        kinds = tuple(SourceDeclaration(source.kind, "") for source in checkpoint.sources)
+        declaration = replace(declaration, sources=kinds)
     return Evidence(
         declaration=declaration,
         checkpoint=checkpoint,
