@@ -14,7 +14,8 @@ BUCKETS = 5
 
 
 def read(spark: Any, folder: Folder, files: int) -> Any:
-    stream = spark.readStream.format("text").option("maxFilesPerTrigger", files).load(str(folder.input))
+    stream = spark.readStream.format("text").option("maxFilesPerTrigger", files)
+    stream = stream.option("pathGlobFilter", f"part-[0-{folder.newest}]").load(str(folder.input))
     return stream.selectExpr("cast(value AS INT) AS id")
 
 

@@ -19,7 +19,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,11 @@ Rows = Counter[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Folder:
-    """One stream: its checkpoint and its sinks."""
+    """One stream: its checkpoint and its sinks. newest: of the files that wait, its source is shown none above it."""
 
     root: Path
     input: Path
+    newest: int = END
 
     @property
     def checkpoint(self) -> Path:
@@ -144,8 +145,9 @@ class StreamLab:
         return Folder(self.folder / "base" / kind.name.replace(" ", "-"), self.input)
 
     def judge_and_restart(self, kind: Kind, damage: Damage) -> Result:
-        """What is said first, then the start, twice where it fails. An unsafe start that goes well with the files cut
-        as before is tried once more with all that wait in one batch: it is safe only if no cut harms it."""
+        """What is said first, then the starts, each twice where it fails: a file each, so that none goes on from what
+        the one before has in memory. Where that goes well and unsafe was said, once more with all that wait in one
+        batch: a stream is safe only if no cut harms it."""
         begin = time.monotonic()
         folder = self._copy(kind, damage, "")
         project = adopt_stream(folder)
@@ -153,11 +155,11 @@ class StreamLab:
         adopted = ask_doctor(project)
         undeclared = ask(folder, kind.undeclared(folder))
         declared = ask(folder, tuple(with_said(name, damage.said) for name in kind.declared(folder)))
-        outcome = self._restart(kind, folder, 1)
+        outcome = self._restart(kind, folder, range(LAST + 1, END + 1), 1)
         if outcome.went_well and Verdict.UNSAFE in (undeclared.verdict, declared.verdict, adopted.verdict):
             uncut = self._copy(kind, damage, " uncut")
             damage.do(self.spark, uncut)
-            outcome = self._restart(kind, uncut, 100)
+            outcome = self._restart(kind, uncut, (END,), 100)
         seconds = time.monotonic() - begin
         return Result(kind.name, damage.name, damage.healthy, undeclared, declared, adopted, outcome, seconds)
 
@@ -171,10 +173,14 @@ class StreamLab:
             kind.copy(base, folder)
         return folder
 
-    def _restart(self, kind: Kind, folder: Folder, files: int) -> Outcome:
-        error = run_to_the_end(kind, self.spark, folder, files)
-        if error:
-            error = run_to_the_end(kind, self.spark, folder, files)
+    def _restart(self, kind: Kind, folder: Folder, newest: Iterable[int], files: int) -> Outcome:
+        """One start for each of newest."""
+        error = ""
+        for last in newest:
+            shown = replace(folder, newest=last)
+            error = run_to_the_end(kind, self.spark, shown, files) and run_to_the_end(kind, self.spark, shown, files)
+            if error:
+                break
         expected, held = kind.expected(range(END + 1)), kind.rows(folder)
         return Outcome(error, sum((expected - held).values()), sum((held - expected).values()))
 

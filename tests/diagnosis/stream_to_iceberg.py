@@ -23,7 +23,7 @@ from tests.diagnosis.stream_damages import (
 from tests.diagnosis.stream_kinds import by_function, now, read
 from tests.diagnosis.stream_lab import LAST, Damage, Folder, Kind, Rows, numbers
 
-PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
+PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 
 
 def catalog(warehouse: Path) -> dict[str, str]:
