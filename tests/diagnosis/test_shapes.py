@@ -30,6 +30,7 @@ from tests.checkpoint.checkpoint_maker import (
 )
 from tests.checkpoint.memory_storage import MemoryStorage
 from tests.diagnosis.test_read_twice import joined_with_itself
+from tests.state.spark_row import lz4_blocks
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
 ROOMS = Path(__file__).parents[2] / "src/surestart/verdict"
@@ -76,6 +77,16 @@ def stateful(versions: range = range(1, 6), **more: object) -> Callable[[Path], 
     return lambda root: make_state(root, versions, **more)  # type: ignore[arg-type]
 
 
+def state_of_format_2(root: Path) -> None:
+    """Two partitions, each with changelogs from version 1 on: every one names the ids of those before it."""
+    for store, own in enumerate(("a1", "a2")):
+        for version in range(1, 6):
+            before = [{"version": number, "checkpointUniqueId": own} for number in range(version - 1, 0, -1)]
+            said = compact(before).encode()
+            content = lz4_blocks(b"\0\2v4" + len(said).to_bytes(2) + said)
+            put(f"state/0/{store}/{version}_{own}.changelog", content)(root)
+
+
 def position(text: str, batch: int = 4) -> Callable[[Path], None]:
     return put(f"offsets/{batch}", offsets_text(text))
 
@@ -120,11 +131,7 @@ CASES: dict[str, tuple[Callable[[int], str], Callable[[Path], object], str, Seve
         kafka,
         both(
             put("commits/4", commit_text(2, stateUniqueIds={"0": [["a1"], ["a2"]]})),
-            *(
-                put(f"state/0/{store}/{version}_a{store + 1}.changelog", "x")
-                for store in (0, 1)
-                for version in range(1, 6)
-            ),
+            state_of_format_2,
         ),
         "STATE_FORMAT_V2",
         INFO,
