@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment, environment_from_settings
 from surestart.runs.runner import run_stage
+from surestart.runs.stage_failures import StageFailed
 from surestart.stage import Stage
 from tests.foundation.drive import refusing
 from tests.foundation.drive_all import ALL
@@ -68,6 +70,37 @@ def test_a_batch_whose_commit_was_lost_is_replayed_without_a_trace(
     for table in TABLES:
         assert table_rows(spark, environment, table) == uninterrupted[table]
     assert account(environment).faults == {}
+
+
+def test_a_mark_without_its_rows_is_not_taken_for_the_batch(spark: Any, tmp_path: Path) -> None:
+    """Compute that gave no row of the batch at its second look leaves this behind. Then the stage starts on other
+    compute, which keeps what it has read."""
+    environment = environment_from_settings("local", "sensor", {"root": str(tmp_path)}, environ={})
+    land(environment, 20, per_file=20)
+    raw, deserialize, _ = build_stages({})
+    for stage in (raw, deserialize):
+        run_stage(spark, environment, stage)
+    last = forget_last_commit(environment, "deserialize")
+    empty_newest_commit(Path(environment.table("sensor_readings_deserialized").path))
+
+    for _ in range(2):
+        with pytest.raises(StageFailed) as stopped:
+            run_stage(spark, environment, deserialize)
+        assert stopped.value.code == "BatchShort"
+        assert not (Path(environment.checkpoint("deserialize")) / "commits" / str(last)).exists()
+
+
+def empty_newest_commit(table: Path) -> None:
+    """What an append of no rows writes: its mark, and no file."""
+    log = table / "_delta_log"
+    newest = max(log.glob("*.json"))
+    actions = [json.loads(line) for line in newest.read_text().splitlines()]
+    for action in actions:
+        if "commitInfo" in action:
+            action["commitInfo"]["operationMetrics"].update(numFiles="0", numOutputRows="0", numOutputBytes="0")
+    newest.write_text("".join(json.dumps(action) + "\n" for action in actions if "add" not in action))
+    for checksum in (newest.with_suffix(".crc"), log / f".{newest.name}.crc"):
+        checksum.unlink(missing_ok=True)
 
 
 # Where each stage is when the driver dies: before its sink's commit, between two of them, or after it. Together the two

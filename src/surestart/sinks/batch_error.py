@@ -45,18 +45,18 @@ class SkippedBatch(BatchError):
 
 
 class BatchShort(BatchError):
-    """marked: the tables have the batch's mark, behind which any compute takes the rows for written."""
+    """marked: the tables have the batch's mark already, so the batch cannot be written again under it."""
 
     def __init__(
         self, query: str, batch_id: int, rows: int, of: int, table: str, doctor: NextStep, *, marked: bool = False
     ) -> None:
         super().__init__(
             f"batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.",
-            meaning="Asked a second time, this compute gave other rows of the batch than at first. Spark has not "
-            "committed the batch: no row was passed over, and each start comes to the same place.",
+            meaning="Asked a second time, the compute that wrote the batch gave other rows of it than at first. Spark "
+            "has not committed the batch: no row was passed over, and each start comes to the same place.",
             next=doctor,
-            do_not="delete the checkpoint, or start the stage on other compute: the tables have this batch's mark, and "
-            "there it would be taken for the rows. Plan a replay from this batch."
+            do_not="delete the checkpoint. The tables have this batch's mark without all its rows, so no start writes "
+            "them: plan a replay from this batch."
             if marked
             else "delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes.",
         )

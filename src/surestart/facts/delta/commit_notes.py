@@ -147,6 +147,11 @@ def rows_of_batch(commits: Iterable[Commit], query_id: str, batch_id: int) -> in
     return None if None in rows else sum(number for number in rows if number is not None)
 
 
+def has_batch(commits: Iterable[Commit], query_id: str, batch_id: int) -> bool:
+    """Whether one of the commits is of this batch."""
+    return any((one.query_id, one.batch_id) == (query_id, batch_id) for one in commits)
+
+
 def rows_of(commit: Commit) -> int | None:
     """How many rows the batch gave to the commit. For a MERGE: all that came in, written or not. None: it does not
     say."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from surestart.declaration import SinkDeclaration
 from surestart.environment import Environment, Table
-from surestart.facts.delta.commit_notes import read_noted_commits, read_steps, rows_of_batch
+from surestart.facts.delta.commit_notes import has_batch, read_noted_commits, read_steps, rows_of_batch
 from surestart.failpoints import fail_point
 from surestart.library_types import DataFrame, DataStreamWriter, SparkSession, StreamingQuery
 from surestart.sinks.abilities import GOOD, QUARANTINE, Hole, Output
@@ -113,6 +113,9 @@ class SplitBatch:
             if counted is not None and self._is_first_of_run(batch_id):
                 refuse_empty_looks(self.context, batch_df, batch_id, counted, self.good.label)
             self.write(rows, query_id, batch_id)
+            if counted is None and batch_id == self.context.replayed_batch:
+                # Other compute may have written it, where a second look at the batch gave other rows.
+                counted = rows.count()
             if counted is not None:
                 self._refuse_short(spark, query_id, batch_id, counted)
 
@@ -120,9 +123,13 @@ class SplitBatch:
         return batch_id in (self.context.replayed_batch, self.context.first_new_batch)
 
     def _refuse_short(self, spark: SparkSession, query_id: str, batch_id: int, counted: int) -> None:
-        # A batch that is replayed may have been written long ago.
-        limit = None if batch_id == self.context.replayed_batch else 100
-        commits = [read_noted_commits(spark, table, limit) for table in (self.quarantine, self.good)]
+        # A batch that is replayed may have been written so long ago that the history has lost a commit of it.
+        replayed = batch_id == self.context.replayed_batch
+        commits = [
+            read_noted_commits(spark, table, None if replayed else 100) for table in (self.quarantine, self.good)
+        ]
+        if replayed and not all(has_batch(of_table, query_id, batch_id) for of_table in commits):
+            return
         rows = [rows_of_batch(of_table, query_id, batch_id) for of_table in commits]
         total = None if None in rows else sum(number for number in rows if number is not None)
         refuse_short(self.context, batch_id, total, counted, f"{self.quarantine.name} and {self.good.name}")
