@@ -17,6 +17,8 @@ from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.basis.plan import Effect, Plan
 from surestart.remedies.planning.plan_replay import ReplayFrom
 from surestart.runs.runner import run_stage
+from surestart.runs.stage_failures import StageFailed
+from tests.foundation.test_crashes import empty_newest_commit, forget_last_commit
 from tests.remedies.remedy import (
     SETTINGS,
     apply,
@@ -48,6 +50,19 @@ def test_from_a_batch_the_later_rows_go_and_come_again_and_the_undo_puts_all_bac
     assert_exact(stood)
     undo(spark, stood, plan)
     assert contents(spark, stood) == before
+    run_stages(spark, stood)
+    assert_exact(stood)
+
+
+@pytest.mark.chaos
+def test_a_replay_brings_the_rows_of_a_batch_that_left_its_mark_alone(spark: Any, stood: Environment) -> None:
+    """What `BatchShort` names as the next step."""
+    deserialize = build_stages(SETTINGS)[1]
+    last = forget_last_commit(stood, "deserialize")
+    empty_newest_commit(Path(stood.table("sensor_readings_deserialized").path))
+    with pytest.raises(StageFailed, match=f"plan replay deserialize --from-batch {last}"):
+        run_stage(spark, stood, deserialize)
+    apply(spark, stood, replay(spark, stood, "deserialize", ReplayFrom(batch=last)))
     run_stages(spark, stood)
     assert_exact(stood)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from surestart.errors import SurestartError
-from surestart.history.describe_run import named
+from surestart.history.describe_run import named, plan_command
 from surestart.library_types import DataFrame
 from surestart.stage import BatchContext
 from surestart.typed import NextStep, surestart
@@ -48,15 +48,15 @@ class BatchShort(BatchError):
     """marked: the tables have the batch's mark already, so the batch cannot be written again under it."""
 
     def __init__(
-        self, query: str, batch_id: int, rows: int, of: int, table: str, doctor: NextStep, *, marked: bool = False
+        self, query: str, batch_id: int, rows: int, of: int, table: str, next: NextStep, *, marked: bool = False
     ) -> None:
         super().__init__(
             f"batch {batch_id} of {query} has {of} rows, and {rows} of them came to {table}.",
             meaning="Asked a second time, the compute that wrote the batch gave other rows of it than at first. Spark "
             "has not committed the batch: no row was passed over, and each start comes to the same place.",
-            next=doctor,
+            next=next,
             do_not="delete the checkpoint. The tables have this batch's mark without all its rows, so no start writes "
-            "them: plan a replay from this batch."
+            "them: a replay from this batch does."
             if marked
             else "delete the checkpoint; run the stage on a job cluster, where a batch is kept between two writes.",
         )
@@ -65,7 +65,8 @@ class BatchShort(BatchError):
 def refuse_short(context: BatchContext, batch_id: int, rows: int | None, of: int, table: str) -> None:
     """Raises when the commits say another number of rows than the batch has. rows None: they do not say."""
     if rows is not None and rows != of:
-        raise BatchShort(context.query, batch_id, rows, of, table, doctor_of(context), marked=True)
+        replay = plan_command(context.environment, "replay", context.stage, "--from-batch", batch_id)
+        raise BatchShort(context.query, batch_id, rows, of, table, replay, marked=True)
 
 
 def refuse_empty_looks(context: BatchContext, batch: DataFrame, batch_id: int, of: int, table: str) -> None:
