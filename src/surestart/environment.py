@@ -257,11 +257,11 @@ def environment_from_settings(
         return given.get(key) or variables.get(f"SURESTART_{key.upper()}", "") or default
 
     other = " and ".join(key for key in ("catalog", "schema") if key in given)
-    if "root" in given and other:
+    if (folder := given.get("root")) and other:
         raise UsageError(
-            f"root {given['root']!r} is given, and {other} too",
+            f"root {folder!r} is given, and {other} too",
             meaning="Tables are kept in a folder or in a catalog. surestart does not guess which of the two you mean.",
-            next=surestart("status", "--env", name, "--root", given.get("root", "")),
+            next=surestart("status", "--env", name, "--root", folder),
             do_not="give both: a run would write into the place that was not meant.",
         )
     catalog, schema = ("", "") if "root" in given else (setting("catalog"), setting("schema"))

@@ -75,7 +75,7 @@ BROKEN = [
         "environment": "${bundle.target}", "catalog": "main", "schema": "${resources.schemas.sensor.name}",
         "checkpoint_root": "${resources.volumes.checkpoints.volume_path}"})]), "checkpoint of"),
     ("shared-checkpoint", "nested", lambda f: parameters(f, GOLD).append(
-        "--set=checkpoint_location=${resources.volumes.checkpoints.volume_path}/sensor-raw-ingest/x"), "lies inside"),
+        "--set=checkpoint_location=${resources.volumes.checkpoints.volume_path}/sensor-raw-ingest/x"), "is inside"),
     ("undefined-reference", "variable", lambda f: set_parameter(f, "topic", "${var.topik}"), "${var.topik}"),
     ("undefined-reference", "volume", lambda f: set_parameter(
         f, "landing", "${resources.volumes.landin.volume_path}"), "landin"),

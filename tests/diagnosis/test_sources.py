@@ -252,7 +252,7 @@ def test_what_was_not_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     (found,) = judge(table, 1)
 
     assert (found.code, found.severity) == ("SOURCE_NOT_READ_TO_END", Severity.CANNOT_TELL)
-    assert "1..4 those behind 2" in found.evidence
+    assert "1..4 those after 2" in found.evidence
     assert codes(judge(table, 3)) == ("SOURCE_REWRITTEN",)
 
 

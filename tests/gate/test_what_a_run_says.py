@@ -42,8 +42,8 @@ def test_where_nobody_watches_each_batch_is_a_line_of_its_own_stage() -> None:
     assert [line.split()[:5] for line in lines] == [
         ["sensor-a", "batch", "0", "10", "rows"],
         ["sensor-b", "batch", "0", "5", "rows"],
-        ["sensor-a", "batch", "1", "20", "rows"],
-        ["sensor-b", "batch", "1", "10", "rows"],
+        ["sensor-a", "batch", "1", "10", "rows"],
+        ["sensor-b", "batch", "1", "5", "rows"],
     ]
 
 
