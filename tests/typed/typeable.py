@@ -76,8 +76,8 @@ def _unescaped(text: str) -> str:
 # Programs that a next step may name beside our own; a word that is none of these is no command but a sentence.
 PROGRAMS = frozenset(
     (
-        "surestart make python pip databricks cd ls df head curl ps ss mkdir rm sudo export grep psql spark-sql jq base64 "
-        + "kafka-topics.sh kafka-transactions.sh kubectl"
+        "surestart make python pip databricks cd ls df head curl ps ss mkdir rm sudo export grep psql spark-sql jq "
+        + "base64 kafka-topics.sh kafka-transactions.sh kubectl"
     ).split()
 )
 
