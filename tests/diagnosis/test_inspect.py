@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from surestart.cli.main import main
+from surestart.declaration import StageDeclaration
 from surestart.report.json.inspection import inspection_json
 from surestart.report.text.inspection import render_inspection
 from surestart.spark.spark_lines import DEFAULT
+from surestart.verdict.diagnose import diagnose, read_stage
 from surestart.verdict.inspection import inspect_checkpoint
 from surestart.words.finding import Acceptance, Severity, Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, compact, delta, files, kafka, make_checkpoint, make_state, rate
@@ -76,6 +79,82 @@ def test_a_rewound_checkpoint_looks_whole_and_its_sink_tells(tmp_path: Path) -> 
     assert inspect_checkpoint(str(root), sinks=("none",)).verdict is Verdict.SAFE
     inspection = inspect_checkpoint(str(root), sinks=(str(table),))
     assert (inspection.verdict, inspection.acceptance) == (Verdict.UNSAFE, Acceptance.SKIPS)
+
+
+# What a suspicion of the checkpoint alone becomes: where nobody has named a sink, with a sink that it harms, with
+# `--sink none`. State that later batches have left, and a start that fails, no sink makes good. This table's commits
+# carry no times by which a former self could be told.
+SUSPECTED: dict[str, tuple[Callable[[Path], object], str, str, tuple[Severity, Severity, Severity]]] = {
+    "file list goes further": (
+        lambda root: drop_logs(root, 3, 4),
+        "REWOUND",
+        "4.1",
+        (Severity.CANNOT_TELL, Severity.UNSAFE, Severity.UNSAFE),
+    ),
+    "state goes further": (
+        lambda root: (drop_logs(root, 3, 4), make_state(root, range(1, 6))),
+        "REWOUND",
+        "4.1",
+        (Severity.UNSAFE, Severity.UNSAFE, Severity.UNSAFE),
+    ),
+    "both logs deleted": (
+        lambda root: drop_logs(root, *range(5)),
+        "LOGS_DELETED",
+        "4.1",
+        (Severity.CANNOT_TELL, Severity.UNSAFE, Severity.UNSAFE),
+    ),
+    "metadata gone, in flight": (
+        lambda root: ((root / "metadata").unlink(), (root / "commits/4").unlink()),
+        "METADATA_MISSING",
+        "4.1",
+        (Severity.CANNOT_TELL, Severity.CANNOT_TELL, Severity.UNSAFE),
+    ),
+    "metadata gone, in flight, on Spark 4.2": (
+        lambda root: ((root / "metadata").unlink(), (root / "commits/4").unlink()),
+        "METADATA_MISSING",
+        "4.2",
+        (Severity.UNSAFE, Severity.UNSAFE, Severity.UNSAFE),
+    ),
+}
+
+
+def drop_logs(root: Path, *batches: int) -> None:
+    for batch in batches:
+        (root / f"offsets/{batch}").unlink()
+        (root / f"commits/{batch}").unlink()
+
+
+@pytest.mark.parametrize("name", SUSPECTED)
+def test_what_a_suspicion_foretells_is_open_where_nobody_has_named_a_sink(tmp_path: Path, name: str) -> None:
+    damage, code, spark, expected = SUSPECTED[name]
+    root = make_checkpoint(tmp_path / "orders", source=files)
+    table = f"delta-builtin+alone:{make_table(tmp_path / 'raw', *range(5))}"
+    damage(root)
+
+    asked = [inspect_checkpoint(str(root), sinks=sinks, spark=spark) for sinks in ((), (table,), ("none",))]
+    found = [next(one for one in each.findings if one.code == code) for each in asked]
+
+    assert tuple(one.severity for one in found) == expected
+    assert asked[0].verdict is (Verdict.UNSAFE if expected[0] is Severity.UNSAFE else Verdict.CANNOT_TELL)
+    if expected[0] is Severity.CANNOT_TELL:
+        assert "--sink" in str(found[0].next)
+        assert asked[0].findings[0].code == code
+
+
+@pytest.mark.parametrize("name", SUSPECTED)
+def test_the_doctor_says_the_same_of_a_declared_stream(tmp_path: Path, name: str) -> None:
+    damage, code, spark, expected = SUSPECTED[name]
+    root = make_checkpoint(tmp_path / "orders", source=files)
+    damage(root)
+    stage = StageDeclaration("orders", "orders", str(root), sources=(), sinks=(), foreign=True)
+
+    told = diagnose(read_stage(stage), spark=spark, now=int(time.time() * 1000))
+    found = next(one for one in told.findings if one.code == code)
+
+    assert found.severity is expected[0]
+    assert told.verdict is (Verdict.UNSAFE if expected[0] is Severity.UNSAFE else Verdict.CANNOT_TELL)
+    if expected[0] is Severity.CANNOT_TELL:
+        assert "names its sink" in str(found.next)
 
 
 def test_a_batch_in_flight_that_the_sink_holds_is_recognised(tmp_path: Path) -> None:

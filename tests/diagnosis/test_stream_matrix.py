@@ -15,7 +15,7 @@ from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.words.finding import Verdict
 from tests.diagnosis.restart_lab import THRIFTY
 from tests.diagnosis.stream_damages import CASES, FAST, HEALTHY, KAFKA_DAMAGES
-from tests.diagnosis.stream_lab import Result, StreamLab, count_wrong, describe, matrix, restart_all
+from tests.diagnosis.stream_lab import SAID, Result, StreamLab, count_wrong, describe, matrix, restart_all
 from tests.diagnosis.stream_to_kafka import to_kafka
 from tests.diagnosis.stream_to_nowhere import NOOP, NOWHERE_CASES
 
@@ -73,7 +73,7 @@ def test_every_kind_and_every_damage_does_what_was_said(
 
 
 def hold(results: list[Result]) -> None:
-    for which in ("undeclared", "declared"):
+    for which in SAID:
         false_safe, false_unsafe, _ = count_wrong(results, which)
         assert [describe(one, which) for one in false_safe] == []
         assert [describe(one, which) for one in false_unsafe] == []

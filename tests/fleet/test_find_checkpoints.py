@@ -9,6 +9,7 @@ import pytest
 
 from surestart.facts.checkpoint import find_checkpoints as module
 from surestart.facts.checkpoint.find_checkpoints import find_checkpoints
+from surestart.facts.storage import kernel_folders
 from surestart.facts.storage.open_storage import open_unbounded
 from tests.checkpoint.checkpoint_maker import make_checkpoint
 from tests.deltalog.handmade import create, write_commit
@@ -69,6 +70,45 @@ def test_links_are_not_followed_and_one_that_leads_out_is_said(tmp_path: Path) -
 
     said = "a link that leads out of the root, or to nothing"
     assert found(root) == {"real": "", "out": said, "nowhere": said}
+
+
+def test_of_many_links_that_lead_out_a_few_are_named_and_the_rest_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LINKS", 2)
+    make(tmp_path / "root/a")
+    for number in range(5):
+        (tmp_path / f"root/a/out{number}").symlink_to(tmp_path / "gone")
+
+    assert sorted(found(tmp_path / "root")) == ["a", "a/out0", "a/out1"]
+    problems = [place.problem for place in find_checkpoints(open_unbounded(str(tmp_path / "root")))]
+    assert "3 more links lead out of the root, or to nothing" in problems
+
+
+def test_what_the_kernel_makes_up_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "a")
+    make(tmp_path / "made up/b")
+    make(tmp_path / "kept/c")
+    mounts = tmp_path / "mountinfo"
+    made_up = str(tmp_path / "made up").replace(" ", "\\040")
+    mounts.write_text(
+        f"1 1 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {made_up} rw,relatime shared:5 - proc proc rw\n"
+        f"3 1 0:3 / {tmp_path}/kept rw - tmpfs tmpfs rw\n"
+    )
+    monkeypatch.setattr(kernel_folders, "_MOUNTS", str(mounts))
+
+    assert found(tmp_path) == {"a": "", "kept/c": ""}
+    (only,) = found(tmp_path / "made up").items()
+    assert only == ("", "the kernel makes up what is here (proc): nobody keeps a checkpoint in it")
+    assert list(found(tmp_path / "made up/b")) == [""]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mountinfo").exists(), reason="no Linux")
+def test_proc_is_answered_at_once() -> None:
+    heard: list[None] = []
+    (only,) = find_checkpoints(open_unbounded("/proc"), heard=lambda: heard.append(None))
+    assert "kernel" in only.problem
+    assert heard == []
 
 
 def test_a_folder_that_refuses_is_named_and_the_others_are_still_found(

@@ -56,6 +56,27 @@ def test_the_worst_come_first_and_the_exit_code_is_the_worst(root: Path, capsys:
     assert all(len(line) <= 80 or line.lstrip().startswith("Next") for line in lines)
 
 
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_a_long_name_is_never_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
+) -> None:
+    names = [f"bronze/regional/{region}/orders_of_the_day/_checkpoint" for region in ("amer", "emea")]
+    for name in (*names, "short"):
+        make(tmp_path / name)
+    monkeypatch.setenv("COLUMNS", columns)
+
+    main(["inspect", "--all", str(tmp_path), "--sink", "none"])
+    lines = capsys.readouterr().out.splitlines()
+
+    wide = columns == "120"
+    for name in names:
+        (at,) = [number for number, line in enumerate(lines) if line.startswith(name)]
+        assert " SAFE " in lines[at if wide else at + 1]
+    table = [line for line in lines if " SAFE " in line]
+    assert len({line.index("SAFE") for line in table}) == 1
+    assert all(len(line) <= int(columns) for line in table)
+
+
 def test_without_a_sink_none_is_called_safe_and_what_the_checkpoint_says_stands_beside(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,11 +110,12 @@ def test_many_are_read_by_processes_and_say_the_same(tmp_path: Path, monkeypatch
     monkeypatch.setattr(module, "WORTH_A_PROCESS", 1)
     monkeypatch.setattr(module, "AT_ONCE", 2)
 
-    heard: list[tuple[int, int]] = []
-    by_two = inspect_all(str(tmp_path), NONE, processes=2, say=lambda done, of: heard.append((done, of)))
+    heard: list[str] = []
+    by_two = inspect_all(str(tmp_path), NONE, processes=2, say=heard.append)
 
     assert by_two == alone
-    assert heard[-1] == (7, 7)
+    assert heard[0] == "1 folders, 0 checkpoints so far"
+    assert heard[-1] == "7 of 7 checkpoints read"
 
 
 def test_what_was_not_looked_into_is_a_row_and_makes_the_answer_open(

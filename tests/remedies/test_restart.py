@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from surestart.cli.main import main
 from surestart.cli.plan import command_to_apply
 from surestart.errors import Refused
 from surestart.facts.checkpoint.manifest import read_manifest
+from surestart.facts.evidence.iceberg_sink import read_iceberg_metadata
+from surestart.facts.storage.open_storage import open_storage
 from surestart.journal.journal import BEGUN, DONE, UNDOING, Journal, JournalEntry
 from surestart.remedies.basis.chain import Chain, anew_command, read_chain
 from surestart.remedies.basis.plan import Plan, check_names, check_touched
@@ -125,6 +128,100 @@ def test_delta_begins_at_a_version_and_says_what_of_it_comes_again(tmp_path: Pat
     # The batch that comes next; its table has no version 6 yet.
     newest = str(plan_of(tmp_path, "", offsets, None, source).statements)
     assert "it is at version 5; start it once version 6 is there" in newest
+
+
+def test_a_partition_made_since_is_named_too_because_spark_refuses_a_list_without_it(tmp_path: Path) -> None:
+    offsets = [kafka(n) for n in range(4)]
+    offsets[3] = json.dumps({"orders": {"0": 3, "1": 30, "2": 5}, "more": {"0": 1}})
+
+    said = "\n".join(plan_of(tmp_path, "", offsets, 2).statements)
+
+    (line,) = [one for one in said.splitlines() if "startingOffsets" in one]
+    value = json.loads(json.loads(line.partition(", ")[2].removesuffix(")")))
+    assert value == {"more": {"0": -2}, "orders": {"0": 1, "1": 10, "2": -2}}
+    assert "one made since the newest batch is added with -2" in said
+
+
+SEQUENCE = "49590338271490256608559692538361571095921575989136588898"
+SHARD = {"metadata": {"streamName": "clicks"}, "shardId-000000000000": {"iteratorPosition": SEQUENCE}}
+# (source as declared, its position, what has to be said)
+ELSEWHERE: dict[str, tuple[str, object, list[str]]] = {
+    "auto loader": (
+        "source = { auto-loader = '/in' }",
+        {"seqNum": 900, "sourceVersion": 1},
+        [
+            "begins at no position",
+            "900 files discovered",
+            '.option("modifiedAfter", "20',
+            "by as much as the stream lagged",
+        ],
+    ),
+    "kinesis": (
+        "source = { kinesis = 'clicks' }",
+        SHARD,
+        ["shard 0 after", '"at_timestamp"', '"kinesis.startingPosition", "AT_TIMESTAMP 20', "lagged"],
+    ),
+    "event hubs": (
+        "source = { event-hubs = 'orders' }",
+        {"orders": {"0": 100, "1": 42}},
+        ['.option("eventhubs.startingPositions"', "orders", "isInclusive"],
+    ),
+    "iceberg, its table unknown": (
+        "",
+        {"version": 1, "snapshot_id": 7, "position": 2, "scan_all_files": False},
+        ["stream-from-timestamp takes the time of snapshot 7 in ms since 1970"],
+    ),
+    "iceberg, a whole table": (
+        "",
+        {"version": 1, "snapshot_id": 7, "position": 2, "scan_all_files": True},
+        ["no option begins inside a whole table"],
+    ),
+    "iceberg, nothing yet": (
+        "",
+        {"version": 1, "snapshot_id": -1, "position": -1, "scan_all_files": False},
+        ["it had read nothing yet"],
+    ),
+    "rate": ("source = { rate = 'r' }", 17, ["makes its rows anew and begins at 0", "stood at 17"]),
+    "rate by batch": ("", {"offset": 1000, "timestamp": 1_790_000_000_000}, ["begins at 0", "1,000 rows made"]),
+    "nobody knows it": ("", {"messageId": "CAEQAA=="}, ["no option is known for it", "CAEQAA=="]),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_takes_no_position_says_so_and_what_it_takes_instead(tmp_path: Path, name: str) -> None:
+    source, position, says = ELSEWHERE[name]
+    said = "\n".join(plan_of(tmp_path, "", [json.dumps(position)] * 4, 2, source).statements)
+
+    assert [one for one in says if one not in said] == []
+    assert ("startingOffsets" in said) is False
+
+
+def test_event_hubs_positions_are_as_its_connector_reads_them(tmp_path: Path) -> None:
+    offsets = [json.dumps({"hub": {"0": 10 * n}}) for n in range(3)] + [json.dumps({"hub": {"0": 30, "1": 4}})]
+    said = plan_of(tmp_path, "", offsets, 2, "source = { event-hubs = 'hub' }").statements
+
+    (line,) = [one for one in said if "eventhubs.startingPositions" in one]
+    positions = json.loads(json.loads(line.partition(", ")[2].removesuffix(")")))
+    by_partition = {json.loads(key)["partitionId"]: value for key, value in positions.items()}
+    assert (by_partition[0]["seqNo"], by_partition[0]["offset"]) == (10, None)
+    assert (by_partition[1]["seqNo"], by_partition[1]["offset"]) == (-1, "-1")
+
+
+def test_iceberg_begins_at_the_time_of_its_snapshot(tmp_path: Path) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[1] / "fleet" / "iceberg.zip") as archive:
+        archive.extractall(tmp_path / "ice")
+    table = min(path.parent.parent for path in (tmp_path / "ice").rglob("*.metadata.json"))
+    snapshots = read_iceberg_metadata(open_storage(str(table))).snapshots  # type: ignore[union-attr]
+    first = next(iter(snapshots.values()))
+    position = {"version": 1, "snapshot_id": first.id, "position": 1, "scan_all_files": False}
+    source = f"source = {{ iceberg = '{table}' }}"
+    said = "\n".join(plan_of(tmp_path, "", [json.dumps(position)] * 3, 2, source).statements)
+
+    assert f'.option("stream-from-timestamp", "{first.timestamp}")' in said
+    assert "the first 1 files of that snapshot come again" in said
+    gone = {**position, "snapshot_id": 1}
+    other = plan_of(tmp_path / "b", "", [json.dumps(gone)] * 3, 2, source).statements
+    assert "has no such snapshot any more" in "\n".join(other)
 
 
 def test_files_are_listed_because_no_option_names_them(tmp_path: Path) -> None:

@@ -168,12 +168,13 @@ def _ask_many(
 
     spark = args.spark and read_line(args.spark).name
     history = read_run_history(environment, stages, session)
-    say = Progress()
+    progress = Progress()
     rows: list[FleetRow] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for row in pool.map(partial(row_of_stream, environment, spark, options, session, history), stages):
             rows.append(row)
-            say(len(rows), len(stages))
+            progress(f"{len(rows):,} of {len(stages):,} streams asked")
+    progress.end()
     again = surestart("doctor", place=Place(environment.name, options))
     ranked = tuple(sorted(rows, key=lambda row: row.order))
     show_fleet(Fleet(environment.pipeline, ranked, int(time.time() * 1000), "stream", again), args)

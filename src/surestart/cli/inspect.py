@@ -136,7 +136,9 @@ def inspect_many(args: argparse.Namespace) -> int:
     again = ["--all", args.path]
     again += ["--sink", NO_SINK] if args.sink else []
     again += [] if line == DEFAULT_LINE else ["--spark", line]
-    rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), line), say=Progress())
+    progress = Progress()
+    rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), line), say=progress)
+    progress.end()
     show_fleet(Fleet(args.path, tuple(rows), int(time.time() * 1000), "checkpoint", surestart("inspect", *again)), args)
     return EXIT_CODES[rows[0].verdict] if rows else 4
 
@@ -154,26 +156,30 @@ def show_fleet(fleet: Fleet, args: argparse.Namespace) -> None:
         sys.stdout.write(fleet_json(fleet) + "\n")
     else:
         from surestart.report.text.fleet_table import render_fleet
+        from surestart.words.terminal import terminal_width
 
-        sys.stdout.write(render_fleet(fleet))
+        sys.stdout.write(render_fleet(fleet, terminal_width()))
 
 
 class Progress:
-    """Says how far it is: on a terminal in one line that is written over, else seldom, a line each time."""
+    """Says how far it is: on a terminal in one line that is written over and gone in the end, else a line now and
+    then."""
 
     def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
         self._pause = EVERY_SECONDS if self._on_terminal else 20 * EVERY_SECONDS
         self._said = time.monotonic()
 
-    def __call__(self, done: int, of: int) -> None:
+    def __call__(self, line: str) -> None:
         now = time.monotonic()
-        if now - self._said < self._pause:
-            return
-        self._said = now
-        text = f"{done:,} of {of:,} checkpoints read" if done else f"{of:,} checkpoints found"
-        sys.stderr.write(f"\r\x1b[K{text}" if self._on_terminal and done < of else f"{text}\n")
-        sys.stderr.flush()
+        if now - self._said >= self._pause:
+            self._said = now
+            sys.stderr.write(f"\r\x1b[K{line}" if self._on_terminal else f"{line}\n")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._on_terminal:
+            sys.stderr.write("\r\x1b[K")
 
 
 def _refuse_what_is_of_one(args: argparse.Namespace) -> None:

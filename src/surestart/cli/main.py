@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from surestart.errors import EXIT_INTERRUPTED, SurestartError
+from surestart.words.terminal import terminal_width
 
 # verb -> one line of help. The module surestart.cli.<verb> has add_arguments(parser) and run(args) -> exit code.
 VERBS = {
@@ -38,12 +39,8 @@ exit codes:
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Without a width argparse imports shutil with its compressors to find one, 5 ms of every call."""
-    try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size().columns)
-    except (ValueError, OSError):
-        columns = 80
-    return argparse.RawDescriptionHelpFormatter(prog, width=columns - 2)
+    """With a width: argparse would import shutil to find one."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=terminal_width() - 2)
 
 
 def build_parser(verb: str | None, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:

@@ -100,10 +100,11 @@ class Watched:
                 self._newest = batch
                 self._run.count(batch, int(report.get("numInputRows") or 0) or self._ask_rows(batch), seconds, report)
 
-    def _ask_rows(self, batch: int) -> int:
+    def _ask_rows(self, batch: int) -> int | None:
+        """Spark Connect reports 0 rows of many a batch; where no table is declared, nobody says how many it had."""
         if not is_connect(self._spark):
             return 0
-        return rows_of_tables(self._spark, self._tables, str(self._query.id), batch)
+        return rows_of_tables(self._spark, self._tables, str(self._query.id), batch) if self._tables else None
 
     def _watch(self) -> None:
         failure: Exception | None = None

@@ -23,6 +23,7 @@ class RunRecord:
     sinks, sources: target to table or topic id.
     outcome: "" for a run that has not ended, as far as is known.
     job_attempt: the task of the job run and how often it was started, `raw_ingest/2`.
+    rows: None where nobody says how many: Spark Connect reports none of a function's batches.
     taken_over: the run whose place this one took, as a sentence.
     remedy, undoes: of a row of the event `remedy`, the digest of the remedy that was applied, or of the one that was
         taken back.
@@ -58,7 +59,7 @@ class RunRecord:
     first_batch: int | None = None
     last_batch: int | None = None
     batches: int = 0
-    rows: int = 0
+    rows: int | None = None
     accepted: tuple[str, ...] = ()
     taken_over: str = ""
     epoch: int | None = None

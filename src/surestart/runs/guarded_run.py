@@ -18,7 +18,7 @@ from surestart.history.run_table import append_runs
 from surestart.library_types import SparkSession
 from surestart.runs.history_findings import read_sink_ids
 from surestart.stage import Stage
-from surestart.typed import surestart
+from surestart.typed import in_the_code, surestart
 from surestart.verdict.diagnose import Diagnosis
 
 # Newest batches whose metrics are kept with the run; a row of some 20 kB at most.
@@ -73,14 +73,15 @@ class GuardedRun:
         if self._claim is not None:
             self._claim.beat()
 
-    def count(self, batch: int, rows: int, seconds: float, report: Mapping[str, Any]) -> None:
+    def count(self, batch: int, rows: int | None, seconds: float, report: Mapping[str, Any]) -> None:
+        """rows: None where nobody says."""
         run = self.record
         self.record = replace(
             run,
             first_batch=batch if run.first_batch is None else min(run.first_batch, batch),
             last_batch=batch if run.last_batch is None else max(run.last_batch, batch),
             batches=run.batches + 1,
-            rows=run.rows + rows,
+            rows=run.rows if rows is None else (run.rows or 0) + rows,
         )
         self._metrics.append(_metric(batch, rows, seconds, report))
 
@@ -150,7 +151,7 @@ def died_run(run: RunRecord, diagnosis: Diagnosis) -> RunRecord:
     return replace(run, event=ENDED, outcome=DIED, last_batch=checkpoint.latest_committed if same else None)
 
 
-def _metric(batch: int, rows: int, seconds: float, report: Mapping[str, Any]) -> dict[str, Any]:
+def _metric(batch: int, rows: int | None, seconds: float, report: Mapping[str, Any]) -> dict[str, Any]:
     sources = [source for source in report.get("sources") or () if isinstance(source, Mapping)]
     lag = {
         name: value
@@ -169,7 +170,24 @@ def _metric(batch: int, rows: int, seconds: float, report: Mapping[str, Any]) ->
     }
 
 
+# What Spark and Delta say in a session that was made without Delta's jars, or without its extension and catalog.
+_WITHOUT_DELTA = ("DATA_SOURCE_NOT_FOUND", "DELTA_CONFIGURE_SPARK_SESSION", "delta.DefaultSource")
+
+
 def _not_written(stage: str, environment: Environment, problem: Exception) -> SurestartError:
+    if any(said in str(problem) for said in _WITHOUT_DELTA):
+        return SurestartError(
+            f"the run of {stage} is not in the history: this Spark session has no Delta, and the history is a Delta "
+            "table",
+            meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The run's row is "
+            "kept with its claim, and the next start in a session with Delta writes it.",
+            next=in_the_code(
+                "make the session by surestart.local_session(), or by configure_spark_with_delta_pip(builder) of the "
+                "package delta-spark with the two settings that Delta's quick start names"
+            ),
+            do_not="run the stage again for the sake of the history.",
+            code="HistoryNotWritten",
+        )
     return SurestartError(
         f"the run of {stage} is not in the history: {first_line(problem)}",
         meaning="The stream itself ran as reported; its rows and its checkpoint are in order. The next start knows "

@@ -84,21 +84,38 @@ def diagnose_acceptance(
 
 
 def settle_suspicions(
-    findings: Iterable[Finding], answers: Sequence[SinkAcceptance], *, can_start: bool, stateful: bool
+    findings: Iterable[Finding],
+    answers: Sequence[SinkAcceptance],
+    *,
+    can_start: bool,
+    stateful: bool,
+    unnamed: Finding | None = None,
 ) -> list[Finding]:
-    """A suspicion that the checkpoint alone raises about the sinks becomes as bad as their answer, where every sink was
-    asked. can_start: False where the suspicion is that the start fails."""
-    if not can_start or not answers:
+    """A suspicion that the checkpoint alone raises about the sinks becomes as bad as their answer. can_start: False
+    where the suspicion is that the start fails. unnamed: what is said where nobody has named a sink; what a suspicion
+    foretells is open then, unless it is about the state too."""
+    if not can_start or not (answers or unnamed):
         return list(findings)
     return [
-        replace(finding, severity=_as_answered(finding.code, answers, stateful))
+        _as_answered(finding, answers, stateful, unnamed)
         if finding.code in SUSPICIONS and finding.severity is Severity.UNSAFE
         else finding
         for finding in findings
     ]
 
 
-def _as_answered(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -> Severity:
+def _as_answered(
+    finding: Finding, answers: Sequence[SinkAcceptance], stateful: bool, unnamed: Finding | None
+) -> Finding:
+    if answers:
+        return replace(finding, severity=_severity(finding.code, answers, stateful))
+    if unnamed is None or (stateful and finding.code != IDENTITY_LOST):
+        return finding
+    meaning = f"{finding.meaning} Whether its sink is harmed by that is not known: nobody has named it."
+    return replace(finding, severity=Severity.CANNOT_TELL, meaning=meaning, next=unnamed.next)
+
+
+def _severity(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -> Severity:
     """The finding as the sinks have answered it. METADATA_MISSING is about the identity alone, and every sink was
     judged by that. The other suspicions go further: no sink answers for the state of later batches, nor does a sink
     that cannot tell, except a MERGE, whose keys decide."""

@@ -131,6 +131,7 @@ def diagnose(
     # What a version that is not known does differently is in `find_unknown_spark`.
     line = find_line(spark) or LINES[-1]
     changes = classify_changes(declaration, checkpoint, registered, line.name)
+    unnamed = None if declaration.sinks else _no_sink(declaration, commands)
     findings = [
         *find_unknown_spark(start, commands),
         *settle_suspicions(
@@ -138,6 +139,7 @@ def diagnose(
             sinks,
             can_start=start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL),
             stateful=bool(checkpoint.state.operators or declaration.state),
+            unnamed=unnamed,
         ),
         *(finding for answer in sinks for finding in answer.findings),
         *(
@@ -147,7 +149,7 @@ def diagnose(
         ),
         *_judge_sources(evidence, start, commands, now),
         *audit_sinks(declaration, commands),
-        *(() if declaration.sinks else (_no_sink(declaration, commands),)),
+        *([unnamed] if unnamed else ()),
     ]
     findings += find_changes(_without_repeats(changes, findings), commands)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):

@@ -28,7 +28,7 @@ from surestart.words.inert import inert
 WORTH_A_PROCESS = 60
 AT_ONCE = 20
 NETWORK_THREADS = 8
-Say = Callable[[int, int], object]
+Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,34 @@ def inspect_all(
     asked: FleetQuestion,
     *,
     storage: Storage | None = None,
-    say: Say = lambda done, of: None,
+    say: Say = lambda line: None,
     processes: int = 0,
 ) -> list[FleetRow]:
-    """A row for each checkpoint and for each place that could not be looked into, the worst first. say: hears how many
-    of how many are done. Raises CannotTell for a root that cannot be listed. Writes nothing."""
+    """A row for each checkpoint and for each place that could not be looked into, the worst first. say: hears how far
+    it is. Raises CannotTell for a root that cannot be listed. Writes nothing."""
     storage = storage or open_unbounded(root)
     places = _find(root, storage, say)
     checkpoints = [place for place in places if not place.problem]
     rows = [row_not_looked_at(_name(one), _location(storage, one), one.problem) for one in places if one.problem]
     for row in _judge(storage, checkpoints, asked, processes or os.cpu_count() or 1):
         rows.append(row)
-        say(len(rows), len(places))
+        say(f"{len(rows):,} of {len(places):,} checkpoints read")
     return sorted(_with_neighbours(storage, rows, checkpoints), key=lambda row: row.order)
 
 
 def _find(root: str, storage: Storage, say: Say) -> list[FoundPlace]:
     found: list[FoundPlace] = []
+    folders = checkpoints = 0
+
+    def heard() -> None:
+        nonlocal folders
+        folders += 1
+        say(f"{folders:,} folders, {checkpoints:,} checkpoints so far")
+
     try:
-        for place in find_checkpoints(storage):
+        for place in find_checkpoints(storage, heard=heard):
             found.append(place)
-            say(0, len(found))
+            checkpoints += not place.problem
     except OSError as error:
         raise CannotTell(
             f"{inert(root)} cannot be listed: {type(error).__name__}: {inert(str(error))}",

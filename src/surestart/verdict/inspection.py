@@ -72,12 +72,13 @@ def inspect_checkpoint(
         answers, evidence = _ask_sinks(
             checkpoint, stage, named, now if now is not None else int(time.time() * 1000), commands, session
         )
-        findings = _settled(findings, answers, start, checkpoint)
-        for answer in answers:
-            findings += answer.findings
-            findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
-    elif NO_SINK not in sinks and checkpoint.exists and is_checkpoint(checkpoint):
-        findings.append(_sink_not_named(checkpoint, location))
+    asked_for = NO_SINK not in sinks and checkpoint.exists and is_checkpoint(checkpoint)
+    unnamed = _sink_not_named(checkpoint, location) if asked_for and not named else None
+    findings = _settled(findings, answers, unnamed, start, checkpoint)
+    for answer in answers:
+        findings += answer.findings
+        findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+    findings += [unnamed] if unnamed else []
     ranked = worst_first(findings)
     return Inspection(
         checkpoint=checkpoint,
@@ -115,12 +116,20 @@ def read_line(spark: str) -> SparkLine:
 
 
 def _settled(
-    findings: list[Finding], answers: tuple[SinkAcceptance, ...], start: NextStart, checkpoint: Checkpoint
+    findings: list[Finding],
+    answers: tuple[SinkAcceptance, ...],
+    unnamed: Finding | None,
+    start: NextStart,
+    checkpoint: Checkpoint,
 ) -> list[Finding]:
+    if not answers and all(finding.severity is not Severity.UNSAFE for finding in findings):
+        # Nothing to settle; reading Delta logs is a third of the import time, and most inspections name no sink.
+        return findings
     from surestart.verdict.acceptance import settle_suspicions
 
     can_start = start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL)
-    return settle_suspicions(findings, answers, can_start=can_start, stateful=bool(checkpoint.state.operators))
+    stateful = bool(checkpoint.state.operators)
+    return settle_suspicions(findings, answers, can_start=can_start, stateful=stateful, unnamed=unnamed)
 
 
 def _ask_sinks(
@@ -131,7 +140,6 @@ def _ask_sinks(
     commands: Commands,
     session: SparkSession | None,
 ) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
-    # Reading Delta logs is a third of the import time, and half of the inspections name no sink.
     from surestart.facts.evidence.read_sinks import read_sinks
     from surestart.facts.evidence.session_evidence import read_named_sinks
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of

@@ -8,18 +8,20 @@
 /root/_retired        what remedies keep or make beside a checkpoint, and _moving, _rewind: no streams, passed over
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
                                                      outside the root, which is said
+/proc                 what the kernel makes up       passed over: nobody keeps a file there
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from surestart.facts.checkpoint.log_file import FormatError, parse_object
 from surestart.facts.checkpoint.log_folder import is_batch_name
+from surestart.facts.storage.kernel_folders import kernel_folders
 from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage
 
 # At some 0.1 ms a listing on a local disk, and 30 ms over a network: ten minutes of either.
@@ -27,6 +29,8 @@ LISTINGS_LOCAL, LISTINGS_REMOTE = 2_000_000, 20_000
 DEPTH = 64
 # Names of one folder: Spark keeps a checkpoint far below that, and a root of so many streams is not one root.
 NAMES = 2_000_000
+# Links of one folder that are named one by one; more are counted.
+LINKS = 20
 _LOGS = ("offsets", "commits")
 _KEPT = ("sources", "state")
 _OWN = frozenset({"metadata", *_LOGS, *_KEPT, "receivers", "__tmp_path_dir"})
@@ -50,10 +54,22 @@ class FoundPlace:
     table: str = ""
 
 
-def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: bool = False) -> Iterator[FoundPlace]:
+def find_checkpoints(
+    storage: Storage,
+    *,
+    listings: int | None = None,
+    tables: bool = False,
+    heard: Callable[[], object] = lambda: None,
+) -> Iterator[FoundPlace]:
     """In the order of their names; with `tables`, tables as well. A folder that could not be looked into is among
-    them: nothing is left out unsaid. Raises OSError for a root that cannot be listed."""
-    left = listings or (LISTINGS_LOCAL if storage.kind == "local" else LISTINGS_REMOTE)
+    them: nothing is left out unsaid. heard: called before each listing. Raises OSError for a root that cannot be
+    listed."""
+    local = storage.kind == "local"
+    left = listings or (LISTINGS_LOCAL if local else LISTINGS_REMOTE)
+    made_up = kernel_folders(storage.location) if local else {}
+    if "" in made_up:
+        yield FoundPlace("", f"the kernel makes up what is here ({made_up['']}): nobody keeps a checkpoint in it")
+        return
     waiting: list[tuple[str, str | None, int]] = [("", None, 0)]
     while waiting:
         path, inside, depth = waiting.pop()
@@ -63,6 +79,7 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: b
             )
             return
         left -= 1
+        heard()
         try:
             found = _list(storage, path)
             table = _table_in(storage, path, found) if tables else ""
@@ -77,9 +94,13 @@ def find_checkpoints(storage: Storage, *, listings: int | None = None, tables: b
         if is_one:
             yield FoundPlace(path, inside=inside)
             inside = path
-        for name in sorted(_links_out(found)):
+        links = sorted(_links_out(found))
+        for name in links[:LINKS]:
             yield FoundPlace(_join(path, name), "a link that leads out of the root, or to nothing", inside)
-        below = sorted(_worth_a_look(found, is_one, table), reverse=True)
+        if len(links) > LINKS:
+            yield FoundPlace(path, f"{len(links) - LINKS:,} more links lead out of the root, or to nothing", inside)
+        names = (name for name in _worth_a_look(found, is_one, table) if _join(path, name) not in made_up)
+        below = sorted(names, reverse=True)
         if below and depth == DEPTH:
             yield FoundPlace(path, f"more than {DEPTH} folders deep: what is below was not searched", inside)
         else:

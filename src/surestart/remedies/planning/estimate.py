@@ -132,7 +132,7 @@ def _pace(one: LinkFacts, runs: Sequence[RunRecord]) -> _Pace | None:
     """The pace of the stage's last runs that had something to do."""
     own = own_runs(runs, one.link)
     done = [run for run in own if run.rows and run.ended_at and run.ended_at > run.started_at][-5:]
-    rows = sum(run.rows for run in done) * _rows_per_unit(one, own)
+    rows = sum(run.rows or 0 for run in done) * _rows_per_unit(one, own)
     if not rows:
         return None
     seconds = sum((run.ended_at or 0) - run.started_at for run in done) / 1000
@@ -144,7 +144,7 @@ def _rows_per_unit(one: LinkFacts, own: Sequence[RunRecord]) -> float:
     table divided by the files of all runs."""
     if not isinstance(one.link.stage.source, FileSource):
         return 1.0
-    files = sum(run.rows for run in own if run.query_id == one.checkpoint.query_id)
+    files = sum(run.rows or 0 for run in own if run.query_id == one.checkpoint.query_id)
     held = sum(table.rows or 0 for table in one.tables.values())
     return held / files if files else 0.0
 

@@ -42,8 +42,8 @@ def plan_restart(
     storage = bounded(LocalStorage(str(local_folder(link.checkpoint))))
     checkpoint = read_checkpoint(link.checkpoint, storage, entries=_entries(facts.checkpoint, from_batch))
     batch = _check_batch(environment, stage, checkpoint, from_batch)
-    options = options_of_batch(checkpoint, storage, batch)
     declared = link.stage.declare(environment)
+    options = options_of_batch(checkpoint, storage, batch, declared.sources)
     lines = [line for one in options for line in one.lines()]
     lines += _not_there_yet(declared, options)
     again = rows_again(spark, environment, declared.sinks, checkpoint.query_id or "", batch)

@@ -1,9 +1,12 @@
 """With which options a new stream reads from where batch N began, for its owner to paste: Spark heeds them at the first
 start of a new checkpoint only.
 
-    Kafka    startingOffsets, of each partition that the batch before had reached
-    Delta    startingVersion; a batch that began inside a version reads the whole of that version again
-    files    no option at all: which files the batches before have read, and which come after
+    Kafka        startingOffsets, of each partition that the batch before had reached
+    Event Hubs   eventhubs.startingPositions, likewise, where it is declared: its positions look like Kafka's
+    Delta        startingVersion; a batch that began inside a version reads the whole of that version again
+    Iceberg      stream-from-timestamp, the time of the snapshot, where its table can be read
+    files        no option at all: which files the batches before have read, and which come after
+    Auto Loader, Kinesis, rate   no option takes a position; what takes a time, and which one
 
 What a stream that is begun anew from batch N does to each of its sinks, counted where the sink can be counted.
 
@@ -12,21 +15,34 @@ A new checkpoint has a new query id and counts its batches from 0."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from surestart.declaration import SinkDeclaration
+from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry, SourceOffset
-from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, KafkaPosition
+from surestart.facts.checkpoint.log_file import FormatError
+from surestart.facts.checkpoint.positions import (
+    RATE,
+    AutoLoaderPosition,
+    DeltaPosition,
+    FilesPosition,
+    IcebergPosition,
+    KafkaPosition,
+    KinesisPosition,
+    RowsPosition,
+)
 from surestart.facts.checkpoint.snapshot import Checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.evidence.file_sink import FILE_LOG
+from surestart.facts.evidence.iceberg_sink import read_iceberg_metadata
 from surestart.facts.evidence.read_sinks import read_sink
 from surestart.facts.evidence.session_evidence import read_sinks_by_session
 from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
+from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 from surestart.library_types import SparkSession
 
@@ -55,40 +71,144 @@ class ReaderOptions:
             yield f"source {self.source}: … {len(self.files) - SHOWN:,} more files, all of them in the plan"
 
 
-def options_of_batch(checkpoint: Checkpoint, storage: Storage, batch: int) -> tuple[ReaderOptions, ...]:
+def options_of_batch(
+    checkpoint: Checkpoint, storage: Storage, batch: int, declared: Sequence[SourceDeclaration] = ()
+) -> tuple[ReaderOptions, ...]:
     """Where each source stood when the batch began: behind the batch before."""
     before, first = checkpoint.offsets.get(batch - 1), checkpoint.offsets.get(batch)
+    entry = first if batch == 0 else before
+    if not isinstance(entry, OffsetLogEntry):
+        assert batch == 0
+        return ()
+    said = dict(zip((one.id for one in entry.sources), declared, strict=False))
     if batch == 0:
-        shown = first.sources if isinstance(first, OffsetLogEntry) else ()
-        return tuple(_from_the_beginning(one, checkpoint) for one in shown)
-    assert isinstance(before, OffsetLogEntry)
-    return tuple(_behind(one, checkpoint, storage) for one in before.sources)
+        return tuple(_from_the_beginning(one, checkpoint, said.get(one.id)) for one in entry.sources)
+    return tuple(_behind(one, entry, checkpoint, storage, said.get(one.id)) for one in entry.sources)
 
 
-def _from_the_beginning(one: SourceOffset, checkpoint: Checkpoint) -> ReaderOptions:
+def _from_the_beginning(one: SourceOffset, checkpoint: Checkpoint, declared: SourceDeclaration | None) -> ReaderOptions:
     folder = next((source.folder for source in checkpoint.sources if source.id == one.id), None)
     if folder is not None and folder.initial is not None:
-        return ReaderOptions(one.id, {"startingOffsets": _offsets(folder.initial)})
+        return _of_topics(one.id, folder.initial, checkpoint, declared)
     return ReaderOptions(one.id, {}, ("from its beginning: as its code says, without a position",))
 
 
-def _behind(one: SourceOffset, checkpoint: Checkpoint, storage: Storage) -> ReaderOptions:
+def _behind(
+    one: SourceOffset,
+    entry: OffsetLogEntry,
+    checkpoint: Checkpoint,
+    storage: Storage,
+    declared: SourceDeclaration | None,
+) -> ReaderOptions:
     position = one.position
     if isinstance(position, KafkaPosition):
-        return ReaderOptions(one.id, {"startingOffsets": _offsets(position)}, ("partitions made since are read whole",))
+        return _of_topics(one.id, position, checkpoint, declared)
     if isinstance(position, DeltaPosition):
         return _of_delta(one.id, position)
     if isinstance(position, FilesPosition):
         return _of_files(one.id, position, checkpoint, storage)
-    return ReaderOptions(one.id, {}, (f"no option is known for it; it stood at {position.describe()}",))
+    if isinstance(position, IcebergPosition):
+        return _of_iceberg(one.id, position, declared)
+    stood = f"it stood at {position.describe()}"
+    if isinstance(position, AutoLoaderPosition):
+        return _by_time(one.id, entry, f"Auto Loader begins at no position; {stood}", _AUTO_LOADER)
+    if isinstance(position, KinesisPosition):
+        return _by_time(one.id, entry, f"no option takes a place in each shard; {stood}", _KINESIS)
+    kinds = {declared.kind if declared else "", *(each.kind for each in checkpoint.sources if each.id == one.id)}
+    if isinstance(position, RowsPosition) or RATE in kinds:
+        return ReaderOptions(one.id, {}, (f"a rate source makes its rows anew and begins at 0; {stood}",))
+    return ReaderOptions(one.id, {}, (f"no option is known for it; {stood}",))
 
 
-def _offsets(position: KafkaPosition) -> str:
-    body = {
-        topic: {str(partition): offset for partition, offset in sorted(offsets.items())}
-        for topic, offsets in sorted(position.partitions.items())
+# Databricks, Auto Loader options: generic options. The time is that of the file, not that of its discovery.
+_AUTO_LOADER = '.option("modifiedAfter", "{at:%Y-%m-%d %H:%M:%S}.000000 UTC+0") leaves out older files'
+# Databricks, Kinesis options; github.com/awslabs/spark-sql-kinesis-connector, kinesis.startingPosition.
+_KINESIS = (
+    '.option("initialPosition", \'{{"at_timestamp": "{at:%m/%d/%Y %H:%M:%S} UTC", "format": "MM/dd/yyyy HH:mm:ss ZZZ"}}'
+    '\') on Databricks, .option("kinesis.startingPosition", "AT_TIMESTAMP {at:%Y-%m-%dT%H:%M:%SZ}") '
+    "of the AWS connector"
+)
+
+
+def _by_time(source: str, entry: OffsetLogEntry, stood: str, option: str) -> ReaderOptions:
+    """What takes a time alone. What waited when the batch before was planned is older than that."""
+    if not entry.timestamp_ms:
+        return ReaderOptions(source, {}, (stood, f"when batch {entry.batch} was planned is not known"))
+    at = datetime.fromtimestamp(entry.timestamp_ms // 1000, UTC)
+    waited = (
+        f"batch {entry.batch} was planned then. What came before and had not been read by it does not come: go back"
+    )
+    return ReaderOptions(
+        source, {}, (stood, option.format(at=at), f"{waited} by as much as the stream lagged, and rows come twice")
+    )
+
+
+def _of_topics(
+    source: str, position: KafkaPosition, checkpoint: Checkpoint, declared: SourceDeclaration | None
+) -> ReaderOptions:
+    newest = checkpoint.latest_offsets
+    listed = newest.sources if isinstance(newest, OffsetLogEntry) else ()
+    now = next((one.position for one in listed if one.id == source), None)
+    known = now.partitions if isinstance(now, KafkaPosition) else {}
+    # Spark refuses a list that lacks a partition of the topic. One that was made since is read from its begin.
+    every = {
+        topic: {
+            partition: position.partitions.get(topic, {}).get(partition, _BEGIN)
+            for partition in sorted({*position.partitions.get(topic, {}), *known.get(topic, {})})
+        }
+        for topic in sorted({*position.partitions, *known})
     }
-    return json.dumps(body, separators=(",", ":"))
+    if declared is not None and declared.kind == "event-hubs":
+        return _of_hubs(source, every)
+    offsets = {topic: {str(number): offset for number, offset in each.items()} for topic, each in every.items()}
+    said = f"Spark wants every partition named: one made since the newest batch is added with {_BEGIN}, its begin"
+    return ReaderOptions(source, {"startingOffsets": _compact(offsets)}, (said,))
+
+
+_BEGIN = -2
+
+
+def _of_hubs(source: str, every: Mapping[str, Mapping[int, int]]) -> ReaderOptions:
+    """As the connector's guide has it (github.com/Azure/azure-event-hubs-spark, docs/PySpark): text of a JSON object as
+    the key, and of offset, seqNo and enqueuedTime the one that counts."""
+    positions = {
+        _compact({"ehName": hub, "partitionId": partition}): {
+            "offset": "-1" if number == _BEGIN else None,
+            "seqNo": -1 if number == _BEGIN else number,
+            "enqueuedTime": None,
+            "isInclusive": True,
+        }
+        for hub, each in every.items()
+        for partition, number in each.items()
+    }
+    said = "a partition that is not named begins as startingPosition says, or at its begin"
+    return ReaderOptions(source, {"eventhubs.startingPositions": _compact(positions)}, (said,))
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _of_iceberg(source: str, position: IcebergPosition, declared: SourceDeclaration | None) -> ReaderOptions:
+    stood = f"it stood at {position.describe()}"
+    if position.snapshot < 0:
+        return ReaderOptions(source, {}, ("from its beginning: it had read nothing yet",))
+    if position.whole:
+        return ReaderOptions(source, {}, (f"{stood}: no option begins inside a whole table",))
+    name, wanted = "stream-from-timestamp", f"the time of snapshot {position.snapshot} in ms since 1970"
+    if declared is None or not declared.path:
+        return ReaderOptions(source, {}, (stood, f"{name} takes {wanted}: the table's snapshots name it"))
+    try:
+        metadata = read_iceberg_metadata(open_storage(declared.path))
+    except (OSError, FormatError, SurestartError) as error:
+        return ReaderOptions(source, {}, (stood, f"{name} takes {wanted}; {declared.path} cannot be read: {error}"))
+    found = metadata.snapshots.get(position.snapshot) if metadata is not None else None
+    if found is None or found.timestamp is None:
+        return ReaderOptions(
+            source, {}, (stood, f"{declared.path} has no such snapshot any more: no option begins there")
+        )
+    said = (f"the first {position.file} files of that snapshot come again",) if position.file > 0 else ()
+    return ReaderOptions(source, {name: str(found.timestamp)}, said)
 
 
 def _of_delta(source: str, position: DeltaPosition) -> ReaderOptions:

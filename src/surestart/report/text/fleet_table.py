@@ -1,4 +1,7 @@
-"""Many streams in one table of at most 80 columns, the worst first, then the findings of the worst ones."""
+"""Many streams in one table, the worst first, then the findings of the worst ones.
+
+80 columns, or as wide as the terminal is. A name is never cut: two would look alike, and whoever is called at night
+copies it from here. One that does not fit has a line of its own."""
 
 from __future__ import annotations
 
@@ -13,33 +16,41 @@ from surestart.words.inert import inert
 
 SHOWN, EXPLAINED = 200, 5
 _NAMES, _STARTS, _SINKS, _AGES = (10, 22), 18, 14, 9
+_UNREAD, _PATH = 24, 4096
+# What the columns but the first take, and the unread data.
+_OTHERS = WIDTH - _NAMES[1]
 _ALONE = {Verdict.SAFE: "whole", Verdict.ATTENTION: "look"}
 
 
-def render_fleet(fleet: Fleet) -> str:
-    return "\n".join(_lines(fleet)).rstrip() + "\n"
+def render_fleet(fleet: Fleet, columns: int = WIDTH) -> str:
+    return "\n".join(_lines(fleet, columns)).rstrip() + "\n"
 
 
-def _lines(fleet: Fleet) -> Iterator[str]:
+def _lines(fleet: Fleet, columns: int) -> Iterator[str]:
     yield f"{inert(fleet.title, WIDTH)}"
     asked = f"asked {time_text(fleet.asked_at)}"
     yield from labelled("", f"{fleet.summary}; {asked}", indent=0, gap=0)
     yield ""
     if fleet.rows:
-        yield from _table(fleet)
+        yield from _table(fleet, columns)
         yield ""
         yield from _findings(fleet)
     yield from labelled("Next:", str(fleet.next), indent=0, gap=6, keep_lines=True)
 
 
-def _table(fleet: Fleet) -> Iterator[str]:
+def _table(fleet: Fleet, columns: int) -> Iterator[str]:
     shown = fleet.rows[:SHOWN]
-    name = max(_NAMES[0], min(_NAMES[1], max(len(row.name) for row in shown)))
-    unread = any(row.unread for row in shown)
+    unread = max(len(inert(row.unread, _UNREAD)) for row in shown)
+    room = max(columns - _OTHERS - unread, _NAMES[1])
+    names = {row.name: inert(row.name, _PATH) for row in shown}
+    name = max(_NAMES[0], *(len(said) for said in names.values() if len(said) <= room), 0)
     yield _line(fleet.kind, "verdict", "next start", "sink", "age", "unread" if unread else "", name)
     for row in shown:
+        said = names[row.name]
+        if len(said) > name:
+            yield said
         yield _line(
-            _ending(row.name, name),
+            said if len(said) <= name else "",
             row.verdict.value.upper(),
             row.next_start,
             _sink(row),
@@ -56,14 +67,8 @@ def _table(fleet: Fleet) -> Iterator[str]:
 def _line(name: str, verdict: str, start: str, sink: str, age: str, unread: str, width: int) -> str:
     return (
         f"{name:<{width}}  {verdict:<11} {inert(start, _STARTS):<{_STARTS}} {inert(sink, _SINKS):<{_SINKS}} "
-        f"{age:>{_AGES}}  {inert(unread, 24)}"
+        f"{age:>{_AGES}}  {inert(unread, _UNREAD)}"
     ).rstrip()
-
-
-def _ending(name: str, width: int) -> str:
-    """The end of the path: it tells more than the beginning."""
-    shown = inert(name, 400)
-    return shown if len(shown) <= width else "…" + shown[1 - width :]
 
 
 def _sink(row: FleetRow) -> str:
@@ -76,7 +81,7 @@ def _sink(row: FleetRow) -> str:
 def _findings(fleet: Fleet) -> Iterator[str]:
     loud = [row for row in fleet.rows if row.worst is not None]
     for row in loud[:EXPLAINED]:
-        yield f"{inert(row.name, 200)}:"
+        yield f"{inert(row.name, _PATH)}:"
         if row.worst is not None:
             yield from render_finding(row.worst)
     if len(loud) > EXPLAINED:

@@ -8,13 +8,13 @@ ours has moved aside are no streams."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.find_checkpoints import find_checkpoints
 from surestart.facts.storage.open_storage import open_unbounded
-from surestart.facts.storage.storage import FolderEntry, FolderStorage, Storage
+from surestart.facts.storage.storage import FolderStorage, Storage
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.typed import NOTHING, NextStep
 
@@ -154,7 +154,7 @@ class Places:
 
 def walk_roots(roots: Iterable[str], say: Say = lambda line: None) -> Places:
     """Every checkpoint and table under the roots. Nothing is read but listings."""
-    found, seen = Places(), set[tuple[str, str]]()
+    found, seen = Places(), set[tuple[str, str, str]]()
     for root in roots:
         try:
             _walk(root, found, seen, say)
@@ -165,11 +165,11 @@ def walk_roots(roots: Iterable[str], say: Say = lambda line: None) -> Places:
     return found
 
 
-def _walk(root: str, found: Places, seen: set[tuple[str, str]], say: Say) -> None:
-    storage = _Told(open_unbounded(root), "", _Telling(say, root, found))
-    for place in find_checkpoints(storage, tables=True):
-        here = FolderStorage(storage.storage, place.path)
-        known = (checkpoint_place(here.location), place.table)
+def _walk(root: str, found: Places, seen: set[tuple[str, str, str]], say: Say) -> None:
+    storage, telling = open_unbounded(root), _Telling(say, root, found)
+    for place in find_checkpoints(storage, tables=True, heard=telling.count):
+        here = FolderStorage(storage, place.path)
+        known = (checkpoint_place(here.location), place.table, place.problem)
         if known in seen:
             continue
         seen.add(known)
@@ -198,14 +198,3 @@ class _Telling:
             self.told_at = now
             checkpoints, tables = len(self.found.checkpoints), len(self.found.tables)
             self.say(f"{self.root}: {self.folders:,} folders, {checkpoints:,} checkpoints, {tables:,} tables so far")
-
-
-@dataclass(frozen=True)
-class _Told(FolderStorage):
-    """A storage that is counted while it is walked."""
-
-    telling: _Telling
-
-    def list_folder(self, path: str) -> Iterator[FolderEntry]:
-        self.telling.count()
-        return super().list_folder(path)
