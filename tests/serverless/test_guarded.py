@@ -3,12 +3,12 @@ writers, come again after a kill and are counted exact. What cannot carry a pair
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 import surestart
 from surestart.guarding.declared import find_declared
@@ -141,6 +141,22 @@ def test_a_statement_that_carries_no_pair_is_refused_before_it_runs(scene: Scene
     assert [run.outcome for run in runs_of(scene)] == [FAILED]
 
 
+def test_a_worker_without_surestart_is_said_before_the_first_batch(
+    scene: Scene, worker_with: Callable[..., None]
+) -> None:
+    @surestart.once
+    def write(batch: Any, batch_id: int) -> None:
+        raise AssertionError("no batch is begun")
+
+    worker_with(**{twin.MISSING_MODULE: "surestart"})
+    with pytest.raises(surestart.SurestartError) as stopped:
+        by_hand(scene, write)
+    assert (stopped.value.code, "'surestart'" in stopped.value.what) == ("ModuleNotInWorker", True)
+    assert isinstance(stopped.value.__cause__, PySparkException)
+    assert not list(Path(scene.checkpoint).glob("offsets/*"))
+    assert [(run.outcome, run.error) for run in runs_of(scene)] == [(FAILED, "ModuleNotInWorker")]
+
+
 class Declared:
     """The stream of a scene with its source and its table, as a remedy sees it."""
 
@@ -157,8 +173,9 @@ class Declared:
 
     def apply(self, **wanted: Any) -> Any:
         environment, stages = self._seen()
-        # No Jobs API answers here.
-        plan = plan_of_stages(self.spark, environment, stages, Wanted(stage="orders", jobs="none", **wanted))
+        # No Jobs API answers here; a fork asks none.
+        jobs = None if wanted.get("beside") else "none"
+        plan = plan_of_stages(self.spark, environment, stages, Wanted(stage="orders", jobs=jobs, **wanted))
         apply_to_stages(self.spark, environment, stages, plan, confirm=plan.target)
         return plan
 

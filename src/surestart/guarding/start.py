@@ -30,6 +30,7 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.library_types import DataStreamWriter, SparkSession, StreamingQuery
 from surestart.runs.find_owner import OWNER_RUNNING
 from surestart.runs.guarded_run import GuardedRun
+from surestart.runs.stage_failures import NOTHING_PLANNED, THEIR_ENVIRONMENT, not_in_worker
 from surestart.runs.start_gate import open_gate
 from surestart.spark.session import qualified, read_setting, restarts_running, side_session
 from surestart.spark.stream_writer import BY_FUNCTION, WriterFacts, read_writer, session_of_writer
@@ -92,7 +93,11 @@ def start_declared(
     try:
         query = act()
     except BaseException as reason:
-        run.end_with(reason)
+        then = in_the_code(f"the same start, once the module is in {THEIR_ENVIRONMENT}")
+        missing = not_in_worker(meant.name, str(reason), NOTHING_PLANNED, then)
+        run.end_with(missing or reason)
+        if missing is not None:
+            raise missing from reason
         raise
     finally:
         starting.reset(token)

@@ -9,10 +9,13 @@ from surestart.errors import Refused, SurestartError, read_printed
 from surestart.history.describe_run import named
 from surestart.library_types import PySparkException
 from surestart.stage import BatchContext
-from surestart.typed import surestart
+from surestart.typed import NextStep, surestart
 from surestart.verdict.explain import explain
 from surestart.verdict.explanations import all_explanations
 from surestart.words.spark_errors import condition_of
+
+NOTHING_PLANNED = "No batch was planned and no row was written."
+THEIR_ENVIRONMENT = "the environment of the job or notebook, not installed by %pip in a cell"
 
 
 class StageFailed(SurestartError):
@@ -36,7 +39,7 @@ def active_already(context: BatchContext) -> Refused:
 
 
 def not_started(context: BatchContext, problem: PySparkException) -> StageFailed:
-    missing = not_in_worker(context, str(problem), "No batch was planned and no row was written.")
+    missing = not_in_worker(context.query, str(problem), NOTHING_PLANNED, _run_again(context))
     if missing is not None:
         return missing
     first = next((line for line in str(problem).splitlines() if line.strip()), "no message")
@@ -51,23 +54,24 @@ def not_started(context: BatchContext, problem: PySparkException) -> StageFailed
     )
 
 
-def not_in_worker(context: BatchContext, text: str, state: str) -> StageFailed | None:
-    """Spark Connect runs the function of a batch in a Python of its own, on the side of the server."""
+def not_in_worker(query: str, text: str, state: str, then: NextStep) -> StageFailed | None:
+    """Spark Connect runs the function of a batch in a Python of its own, on the side of the server, and loads it there
+    before the first batch: docs/decisions/0040-the-start-is-the-probe.md"""
     found = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
     if found is None:
         return None
     return StageFailed(
-        f"the Python that writes the batches of {context.query} has no module {found[1]!r}",
+        f"the Python that writes the batches of {query} has no module {found[1]!r}",
         meaning=f"It is another one than this program's, and lacks what this one has. {state}",
-        next=surestart(
-            "run",
-            context.stage,
-            place=named(context.environment),
-            note="once the wheel is in the environment of the job or notebook, not installed by %pip in a cell",
-        ),
+        next=then,
         do_not="copy the sink's code into the notebook: what writes a batch has to be what the doctor knows.",
         code="ModuleNotInWorker",
     )
+
+
+def _run_again(context: BatchContext) -> NextStep:
+    note = f"once the wheel is in {THEIR_ENVIRONMENT}"
+    return surestart("run", context.stage, place=named(context.environment), note=note)
 
 
 def dropped(context: BatchContext, batch: int, tables: Sequence[str]) -> StageFailed:
@@ -86,7 +90,8 @@ def failed(context: BatchContext, failure: Exception) -> SurestartError:
     ours = read_printed(text)
     if ours is not None:
         return StageFailed(**ours)
-    missing = not_in_worker(context, text, "The batch it was in is planned, and is replayed by the next start.")
+    state = "The batch it was in is planned, and is replayed by the next start."
+    missing = not_in_worker(context.query, text, state, _run_again(context))
     if missing is not None:
         return missing
     # Behind the first Java frame stand classes and plans.

@@ -35,6 +35,17 @@ EXPLANATIONS = (
         patterns=(r"StreamingQueryException",),
     ),
     Explanation(
+        "STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE",
+        Risk.NO,
+        "On Spark Connect the Python that writes batches could not load the stream's function; the cause is in the "
+        "message, a module that it lacks most often.",
+        "No batch was planned and no row was written.",
+        "none: put what is missing into the environment of that Python, then run",
+        RUN,
+        patterns=(r"StreamingPythonRunnerInitializationException",),
+        wrapper=True,
+    ),
+    Explanation(
         "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED",
         Risk.NO,
         "This compute runs a stream to the end of its data and no further: serverless knows no interval.",
