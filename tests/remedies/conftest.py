@@ -1,4 +1,5 @@
-"""An environment in which the three stages have run three batches each; every test gets it as it was."""
+"""An environment in which raw-ingest has run three batches, and the stages below one over all of it; every test gets it
+as it was."""
 
 from __future__ import annotations
 

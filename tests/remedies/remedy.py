@@ -71,3 +71,9 @@ def assert_exact(environment: Environment) -> None:
 def land_more(environment: Environment, readings: int = 20) -> None:
     """Files that arrive later: new readings, and corrections of old ones."""
     land(environment, readings, per_file=10)
+
+
+def one_batch_more(spark: Any, environment: Environment) -> None:
+    """Each stage has a batch behind its first."""
+    land_more(environment)
+    run_stages(spark, environment)

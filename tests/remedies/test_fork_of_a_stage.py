@@ -19,7 +19,7 @@ from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.planning.plan_remedy import plan_remedy
 from surestart.remedies.planning.wanted import Wanted
 from tests.foundation.rows import table_rows
-from tests.remedies.remedy import SETTINGS, chain_of, contents, land_more
+from tests.remedies.remedy import SETTINGS, chain_of, contents, land_more, one_batch_more
 
 KILLED = (
     "remedy.fork.opened",
@@ -59,6 +59,7 @@ def undo(spark: Any, environment: Environment, plan: Any) -> None:
 def test_new_code_runs_on_the_fork_and_the_stage_goes_on(
     spark: Any, stood: Environment, tmp_path: Path, stage: str
 ) -> None:
+    one_batch_more(spark, stood)
     batch = 1 if stage == "raw-ingest" else 0
     before, files = contents(spark, stood), logs(stood)
     plan = fork_of(spark, stood, stage, tmp_path / "fork", batch)

@@ -49,6 +49,7 @@ from tests.remedies.remedy import (
     chain_of,
     contents,
     land_more,
+    one_batch_more,
     replay,
     request,
     reset,
@@ -127,9 +128,12 @@ CASES = {
         )
         for stage in STAGES
     },
+    "rewind raw-ingest": Case(lambda spark, environment: rewind(spark, environment, "raw-ingest", 1, run=True)),
     **{
-        f"rewind {stage}": Case(lambda spark, environment, stage=stage: rewind(spark, environment, stage, 1, run=True))
-        for stage in STAGES
+        f"rewind {stage}": Case(
+            lambda spark, environment, stage=stage: rewind(spark, environment, stage, 0, run=True), one_batch_more
+        )
+        for stage in STAGES[1:]
     },
     "backfill raw-ingest": Case(
         backfill("raw-ingest"),

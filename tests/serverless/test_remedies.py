@@ -31,6 +31,7 @@ from tests.remedies.remedy import (
     chain_of,
     contents,
     land_more,
+    one_batch_more,
     replay,
     request,
     run_stages,
@@ -98,6 +99,7 @@ def test_a_remedy_is_exact_and_its_undo_gives_back_what_was_there(spark: Any, st
 
 
 def test_a_fork_of_a_stage_is_run_by_new_code_and_dropped(spark: Any, stood: Environment, tmp_path: Path) -> None:
+    one_batch_more(spark, stood)
     before, files = contents(spark, stood), logs(stood)
     plan = fork_of(spark, stood, "deserialize", tmp_path / "fork", 0)
     apply(spark, stood, plan)
