@@ -14,7 +14,7 @@ import surestart.cli.explain
 import surestart.cli.run
 from surestart import job
 from surestart.cli.main import VERBS, build_parser, main
-from surestart.errors import CannotTell
+from surestart.errors import CannotTell, StoppedHalfway
 from surestart.history.describe_run import JOB_RUN
 
 SOURCES = Path(__file__).parents[2] / "src"
@@ -138,6 +138,32 @@ def test_a_job_fails_with_it_and_its_log_says_where(
     said = json.loads(line)
     assert (said["event"], said["code"], said["exit_code"]) == ("error", "UnexpectedError", 6)
     assert "in late" in said["traceback"]
+
+
+def test_an_error_in_four_parts_over_another_ones_has_that_ones_traceback_in_a_jobs_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stops(args: object, lines: object = None) -> int:
+        try:
+            raise KeyError("7")
+        except KeyError as cause:
+            raise StoppedHalfway("it stopped", meaning="x", next="y") from cause
+
+    monkeypatch.setattr(surestart.cli.explain, "run", stops)
+    assert main(["explain", "x"]) == StoppedHalfway.exit_code
+    assert "Traceback" not in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        job.main(["explain", "x"])
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback")
+    assert "KeyError: '7'" in shown
+    assert "StoppedHalfway: it stopped\nMeaning: x\n" in shown
+
+    monkeypatch.setattr(surestart.cli.run, "_run", stops)
+    with pytest.raises(SystemExit):
+        job.main(["run", "all", "--log=json"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "KeyError: '7'" in json.loads(line)["traceback"]
 
 
 def test_memory_that_is_not_there_decides_nothing(
