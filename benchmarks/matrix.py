@@ -23,6 +23,7 @@ def main(names: list[str]) -> int:
     from tests.diagnosis.stream_damages import CASES, KAFKA_DAMAGES
     from tests.diagnosis.stream_lab import SAID, StreamLab, count_wrong, matrix, restart_all
     from tests.diagnosis.stream_more_kinds import MORE_CASES
+    from tests.diagnosis.stream_odd_kinds import ODD_CASES
     from tests.diagnosis.stream_to_iceberg import FUNCTION_DAMAGES, ICEBERG_DAMAGES, PACKAGE, catalog, to_iceberg
     from tests.diagnosis.stream_to_kafka import to_kafka
     from tests.diagnosis.stream_to_nowhere import NOWHERE_CASES
@@ -37,6 +38,7 @@ def main(names: list[str]) -> int:
         every = [
             *CASES,
             *MORE_CASES,
+            *ODD_CASES,
             *NOWHERE_CASES,
             *((kafka, damage) for damage in KAFKA_DAMAGES),
             *((iceberg, damage) for damage in ICEBERG_DAMAGES),

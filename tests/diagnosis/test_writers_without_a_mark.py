@@ -85,6 +85,32 @@ def test_a_merge_by_declared_keys_is_harmless_at_rest_and_in_flight_and_else_can
     assert ask(MERGES, 3, sink=keyed).settles
 
 
+@pytest.mark.parametrize(
+    ("operations", "acceptance"),
+    [
+        (("DELETE", "WRITE"), CANNOT_TELL),
+        # Killed between the two: nothing is there that could be doubled.
+        (("DELETE",), CANNOT_TELL),
+        (("WRITE", "DELETE"), DUPLICATES),
+        (("WRITE",), DUPLICATES),
+    ],
+)
+def test_a_function_that_deletes_before_it_writes_may_delete_what_it_writes_again(
+    operations: tuple[str, ...], acceptance: Acceptance
+) -> None:
+    usual = operations if len(operations) > 1 else ("DELETE", "WRITE") if "DELETE" in operations else operations
+    commits = [
+        write(batch * 2 + place, batch + place / 10, operation, predicate='["(id = 9)"]')
+        for batch in range(5)
+        for place, operation in enumerate(usual if batch < 4 else operations)
+    ]
+    alone = replace(FUNCTION, shared=False)
+
+    assert ask(commits, 4, replayed=True, sink=alone).acceptance is acceptance
+    assert ask(commits, 4, replayed=True).acceptance is not ACCEPTS
+    assert ask(commits, 4, replayed=True, sink=replace(alone, keys=("id",))).settles
+
+
 def test_an_insert_of_new_keys_alone_is_known_to_be_harmless_by_its_commits() -> None:
     inserts = [write(0, 0, "CREATE TABLE"), *(write(batch + 1, batch, "MERGE", **INSERTED) for batch in range(5))]
 

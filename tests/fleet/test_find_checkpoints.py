@@ -39,6 +39,23 @@ def test_checkpoints_are_found_at_any_depth_and_in_tables_and_nothing_else_is_on
     assert found(tmp_path) == dict.fromkeys(["a", "team/b", "table/_checkpoints/c", "d/e/f/g"], "")
 
 
+def test_a_checkpoint_in_a_tables_folder_is_found_though_its_name_looks_like_a_partition(tmp_path: Path) -> None:
+    write_commit(tmp_path / "t", 0, *create())
+    for name in ("ck=orders", "ck=sales", "region=eu/day=1", "region=us/inner"):
+        (tmp_path / "t" / name).mkdir(parents=True)
+    for name in ("ck=orders", "ck=sales", "region=us/inner"):
+        make(tmp_path / "t" / name)
+    for day in range(9):
+        make(tmp_path / f"t/day={day}")
+    listed: list[None] = []
+
+    places = find_checkpoints(open_unbounded(str(tmp_path)), heard=lambda: listed.append(None))
+
+    # Nothing below what may be a partition, and of nine of one name nothing.
+    assert [place.path for place in places] == ["t/ck=orders", "t/ck=sales"]
+    assert len(listed) == 6
+
+
 def test_the_root_itself_may_be_one_and_one_may_lie_inside_another(tmp_path: Path) -> None:
     make(tmp_path)
     make(tmp_path / "inner")

@@ -175,6 +175,28 @@ def test_a_known_stream_whose_sink_shows_by_now_is_told(tmp_path: Path, called: 
     assert chk in called.out
 
 
+def test_a_checkpoint_that_was_moved_between_two_runs_is_named_with_the_stream_that_it_is_now(
+    tmp_path: Path, called: Called
+) -> None:
+    root, path = tmp_path / "root", tmp_path / "surestart.toml"
+    lake = small_lake(root)
+    lake.stream("chk/one", lake.table("t/one"))
+    lake.stream("chk/two", lake.table("t/two"))
+    called("--checkpoints", root, "-o", path)
+    (root / "chk/one").rename(root / "chk/moved")
+
+    assert called("--checkpoints", root, "-o", path) == 1
+    said = " ".join(called.out.split())
+    assert "declared checkpoint that is gone: 1" in said
+    assert f"one is declared there: a start begins anew; its table is written by moved at {root}/chk/moved" in said
+    assert [stream.name for stream in read_project_file(path).streams] == ["one", "two", "moved"]
+
+    # Where a folder was not looked into, the checkpoint may be there.
+    (root / "out").symlink_to(tmp_path)
+    called("--checkpoints", root, "-o", path)
+    assert "declared checkpoint that is gone" not in called.out
+
+
 def test_a_folder_whose_name_has_written_under_another_id_is_named(tmp_path: Path) -> None:
     lake = small_lake(tmp_path / "root")
     table, former = lake.table("t/one"), lake.query_id()

@@ -29,7 +29,7 @@ from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
-from surestart.verdict.batch_times import Trace, batches_by_time, is_unsigned, trace_unsigned
+from surestart.verdict.batch_times import BatchTime, Trace, batches_by_time, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Severity
 
@@ -147,7 +147,12 @@ def _judge_in_flight(case: SinkCase, trace: Trace) -> SinkAcceptance:
             Acceptance.CANNOT_TELL, f"may hold batch {batch}, and by which key it merges is open", finding
         )
     alone = not trace.others and not sink.shared
-    if newest is not None and alone and (_made_by_the_newest(trace) if batch == 0 else newest.count):
+    if (
+        newest is not None
+        and alone
+        and not _clears_first(newest)
+        and (_made_by_the_newest(trace) if batch == 0 else newest.count)
+    ):
         sure = sink.shared is False or (trace.steady and trace.newest_is_alike)
         if sure:
             finding = writers.replay_doubles(sink, batch, newest.commits[-1], commands)
@@ -212,6 +217,11 @@ def _each_overwrites(trace: Trace, all_of_it: bool = False) -> bool:
         and not (all_of_it and replaces_a_part(commit))
         for commit in commits
     )
+
+
+def _clears_first(newest: BatchTime) -> bool:
+    """The function begins by deleting rows: those that it then writes may be the ones that a replay deletes again."""
+    return bool(newest.commits) and min(newest.commits, key=lambda one: one.version).operation == "DELETE"
 
 
 def _made_by_the_newest(trace: Trace) -> bool:

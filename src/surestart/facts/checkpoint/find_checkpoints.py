@@ -4,6 +4,7 @@
 /root/orders/old      metadata offsets …             another one inside it: found, and said to lie there
 /root/tables/t        _delta_log day=1 day=2 …       a table: its log and its partitions are passed over
 /root/tables/t/_ck    metadata offsets commits …     found
+/root/tables/t/ck=a   metadata offsets commits …     found, where so few have that name that they may be no partitions
 /root/tables/i        metadata/*.metadata.json       an Iceberg table
 /root/_retired        what remedies keep or make beside a checkpoint, and _moving, _rewind: no streams, passed over
 /root/link            a link                         not followed: what it leads to has a place of its own, or is
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +31,8 @@ LISTINGS_LOCAL, LISTINGS_REMOTE = 2_000_000, 20_000
 DEPTH = 64
 # Names of one folder: Spark keeps a checkpoint far below that, and a root of so many streams is not one root.
 NAMES = 2_000_000
+# A table with so few folders of one name before the "=" has each looked at, and not below it: one may be a checkpoint.
+FEW = 3
 # Links of one folder that are named one by one; more are counted.
 LINKS = 20
 _LOGS = ("offsets", "commits")
@@ -70,9 +74,9 @@ def find_checkpoints(
     if "" in made_up:
         yield FoundPlace("", f"the kernel makes up what is here ({made_up['']}): nobody keeps a checkpoint in it")
         return
-    waiting: list[tuple[str, str | None, int]] = [("", None, 0)]
+    waiting: list[tuple[str, str | None, int, bool]] = [("", None, 0, False)]
     while waiting:
-        path, inside, depth = waiting.pop()
+        path, inside, depth, may_be_partition = waiting.pop()
         if left == 0:
             yield FoundPlace(
                 path, f"{len(waiting) + 1:,} folders were not looked into: the limit of listings is reached"
@@ -88,9 +92,11 @@ def find_checkpoints(
                 raise
             yield FoundPlace(path, f"{type(error).__name__}: {error}", inside)
             continue
+        is_one = _is_checkpoint(storage, path, found)
+        if may_be_partition and not is_one:
+            continue
         if table:
             yield FoundPlace(path, inside=inside, table=table)
-        is_one = _is_checkpoint(storage, path, found)
         if is_one:
             yield FoundPlace(path, inside=inside)
             inside = path
@@ -99,12 +105,12 @@ def find_checkpoints(
             yield FoundPlace(_join(path, name), "a link that leads out of the root, or to nothing", inside)
         if len(links) > LINKS:
             yield FoundPlace(path, f"{len(links) - LINKS:,} more links lead out of the root, or to nothing", inside)
-        names = (name for name in _worth_a_look(found, is_one, table) if _join(path, name) not in made_up)
-        below = sorted(names, reverse=True)
+        below = [one for one in _worth_a_look(found, is_one, table) if _join(path, one[0]) not in made_up]
+        below.sort(reverse=True)
         if below and depth == DEPTH:
             yield FoundPlace(path, f"more than {DEPTH} folders deep: what is below was not searched", inside)
         else:
-            waiting += [(_join(path, name), inside, depth + 1) for name in below]
+            waiting += [(_join(path, name), inside, depth + 1, partition) for name, partition in below]
 
 
 def _list(storage: Storage, path: str) -> dict[str, FolderEntry]:
@@ -164,15 +170,17 @@ def _links_out(found: dict[str, FolderEntry]) -> Iterator[str]:
     return (entry.name for entry in found.values() if entry.kind == OTHER and entry.link)
 
 
-def _worth_a_look(found: dict[str, FolderEntry], is_one: bool, table: str) -> Iterator[str]:
+def _worth_a_look(found: dict[str, FolderEntry], is_one: bool, table: str) -> Iterator[tuple[str, bool]]:
+    """Names of folders, and whether each may be a partition."""
     of_output = bool(table) or not _OUTPUT.isdisjoint(found)
+    columns = Counter(name.partition("=")[0] for name in found) if of_output else Counter[str]()
     for entry in found.values():
         own = table == ICEBERG and entry.name in ("metadata", "data")
         own = own or (is_one and (entry.name in _OWN or entry.name.startswith("_schema_log_")))
-        partition = of_output and _PARTITION.match(entry.name)
-        own = own or entry.name in _OF_REMEDIES
-        if entry.kind == FOLDER and not (own or partition or entry.link or entry.name in _OUTPUT):
-            yield entry.name
+        partition = of_output and _PARTITION.match(entry.name) is not None
+        own = own or entry.name in _OF_REMEDIES or (partition and columns[entry.name.partition("=")[0]] > FEW)
+        if entry.kind == FOLDER and not (own or entry.link or entry.name in _OUTPUT):
+            yield entry.name, partition
 
 
 def _join(path: str, name: str) -> str:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from surestart.history.checkpoint_place import checkpoint_place
-from surestart.streams.adopt.found import NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote, Say, walk_roots
+from surestart.streams.adopt.found import GONE, NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote, Say, walk_roots
 from surestart.streams.adopt.join import Joined, join_streams
 from surestart.streams.adopt.read_found import read_checkpoints, read_tables
 from surestart.streams.adopt.write_stream import stream_text
 from surestart.streams.change_file import NotCarriedByToml
 from surestart.streams.project_file import ProjectFile
+from surestart.streams.stream import Stream
 from surestart.typed import word
 
 
@@ -79,9 +80,25 @@ def adopt(roots: Sequence[str], project: ProjectFile | None = None, say: Say = l
             notes.append(
                 AdoptionNote(NOT_DECLARED, (one.checkpoint.location,), f"{stream.name} has no sink, and writes {seen}")
             )
+    if not places.unread:
+        found = {checkpoint_place(one.location) for one in places.checkpoints}
+        below = tuple(f"{checkpoint_place(root)}/" for root in roots)
+        gone = [known[place] for place in known if place.startswith(below) and place not in found]
+        notes += [_gone(stream, adopted) for stream in gone]
     notes += [AdoptionNote(NOT_READ, (one.location,), one.why, one.next) for one in places.unread]
     notes += [AdoptionNote(NOT_READ, (table.location,), table.problem) for table in tables if table.problem]
     return Adoption(tuple(adopted), there, tuple(notes), len(checkpoints), len(tables))
+
+
+def _gone(stream: Stream, adopted: Sequence[Adopted]) -> AdoptionNote:
+    """Moved, deleted, or never started. A query that is started there begins anew."""
+    tables = {checkpoint_place(sink.path) for sink in stream.sinks if sink.path}
+    others = [
+        one for one in adopted if any(checkpoint_place(sink.table.location) in tables for sink in one.joined.sinks)
+    ]
+    writers = ", ".join(f"{one.name} at {one.joined.checkpoint.location}" for one in others)
+    moved = f"; its table is written by {writers}: if it was moved there, take one of the two out" if others else ""
+    return AdoptionNote(GONE, (stream.checkpoint,), f"{stream.name} is declared there: a start begins anew{moved}")
 
 
 def _adopted(joined: Joined, taken: set[str]) -> Adopted:

@@ -103,6 +103,7 @@ COPIED_TABLE = "copied table"
 NOT_CARRIED = "name that TOML cannot carry"
 NOT_READ = "not read"
 NOT_DECLARED = "known stream, undeclared"
+GONE = "declared checkpoint that is gone"
 KINDS = (
     NO_TABLE,
     NO_CHECKPOINT,
@@ -114,6 +115,7 @@ KINDS = (
     NOT_CARRIED,
     NOT_READ,
     NOT_DECLARED,
+    GONE,
 )
 
 
