@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from surestart.journal import protocol
+from surestart.journal.protocol import STEP_KINDS
+
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
 # Python itself imports what lies there (tests/serverless).
@@ -186,16 +189,69 @@ def test_decisions_have_one_form_and_are_numbered_without_gaps() -> None:
         assert missing == [], path.name
 
 
-SINKS = {"Both", "DeltaAppend", "DeltaMerge", "DeltaSplit", "PostgresSink", "RegistrySplit"}
+# What reads and what writes, and the abilities by which each is asked.
+SOURCES_AND_SINKS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 
-def test_no_sink_is_asked_for_its_class() -> None:
-    """What a sink can do is in its methods (surestart.sinks.abilities): one that nobody knows has them too."""
-    asked = []
-    for path in (ROOT / "src" / "surestart").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-                named = {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
-                asked += [f"{path.name}:{node.lineno}" for _ in named & SINKS]
+def classes_of(room: str) -> set[str]:
+    paths = (ROOT / "src" / "surestart" / room).rglob("*.py")
+    return {name for path in paths for name in SOURCES_AND_SINKS.findall(path.read_text(encoding="utf-8"))}
 
-    assert asked == []
+
+def asked_for_a_class(text: str, names: set[str]) -> list[int]:
+    """The lines on which something is asked whether it is one of these."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("isinstance", "issubclass")
+        and names & {one.id for one in ast.walk(node.args[1]) if isinstance(one, ast.Name)}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("room", "more"),
+    [("sources", {"Source", "DeclaredKafka", "DeclaredSource"}), ("sinks", {"Sink", "DeclaredSink", "DeclaredStage"})],
+)
+def test_no_source_and_no_sink_is_asked_for_its_class(room: str, more: set[str]) -> None:
+    """What it can do is in its methods, and `abilities` of its room asks for them: one that nobody knows has them too.
+    Streams that are only declared have classes of their own, which say so by `Stage.ours`."""
+    names = classes_of(room) | more
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in MODULES
+        if not path.is_relative_to(ROOT / "src" / "surestart" / room)
+        for line in asked_for_a_class(path.read_text(encoding="utf-8"), names)
+    ]
+
+    assert found == []
+    assert {"sources": {"KafkaSource", "DeltaSource", "FileSource"}, "sinks": {"Both", "DeltaMerge"}}[room] <= names
+    assert asked_for_a_class("x = 1\nisinstance(x, KafkaSource | str)\nisinstance(x, str)\n", {"KafkaSource"}) == [2]
+
+
+def asked_for_a_kind(text: str) -> list[int]:
+    """The lines on which the kind of a step is compared with the name of one."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [one for side in (node.left, *node.comparators) for one in ast.walk(side)]
+            names = [one.value for one in sides if isinstance(one, ast.Constant)]
+            names += [getattr(protocol, one.id, "") for one in sides if isinstance(one, ast.Name)]
+            asked = any(isinstance(one, ast.Attribute) and one.attr == "kind" for one in sides)
+            if asked and any(isinstance(name, str) and name in STEP_KINDS for name in names):
+                found.append(node.lineno)
+    return found
+
+
+def test_what_a_step_does_is_asked_of_the_one_table_of_steps() -> None:
+    """By `kind_of`; a plan's steps of a kind are found by `Plan.of_kind`. Only the notes of commits that a table's log
+    keeps have no step any more."""
+    found = [
+        str(path.relative_to(ROOT / "src" / "surestart"))
+        for path in MODULES
+        for _ in asked_for_a_kind(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == ["remedies/basis/other_writers.py"]
+    assert asked_for_a_kind('ok = 1\nif step.kind == "retire": ...\nif step.kind in (FILL, 1): ...\n') == [2, 3]

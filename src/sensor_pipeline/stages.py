@@ -107,7 +107,7 @@ def merge_gold(settings: Mapping[str, str]) -> Stage:
     )
     sink = _with_postgres(gold, settings)
     # The driver holds the batch in its memory.
-    limit = DRIVER_FILES if isinstance(sink, Both) and _load(settings) == "driver" else None
+    limit = DRIVER_FILES if sink is not gold and _load(settings) == "driver" else None
     return Stage("merge-gold", _table("sensor_readings_deserialized", settings, limit), to_gold, sink)
 
 

@@ -29,7 +29,8 @@ from surestart.facts.kafka.security import (
 )
 from surestart.remedies.basis.chain import read_chain
 from surestart.runs.runner import StageFailed, processing_time, run_stages, run_ungated
-from surestart.sources.kafka import KafkaSource, Redacted, SecretsUnsaid
+from surestart.sources.kafka import KafkaSource
+from surestart.sources.kafka_secrets import HidesSecrets, Redacted
 from surestart.spark.session import applied
 from tests.kafka.kafka_client import CANARY, KafkaClient, payloads, raw_stage
 from tests.servers import secured_kafka
@@ -102,7 +103,7 @@ def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkey
         monkeypatch.setenv(name, value)
 
     def fail() -> None:
-        with SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):
+        with HidesSecrets(KafkaSource("127.0.0.1:1", "t")):
             try:
                 raise KeyError(CANARY)
             except KeyError as cause:
@@ -121,7 +122,7 @@ def test_an_error_keeps_its_kind_and_its_cause_without_the_secret(raised, monkey
         )
     # An error without a secret, and one of a stage without any, is the very same.
     plain = ValueError("nothing in it")
-    with pytest.raises(ValueError, match="nothing") as same, SecretsUnsaid(KafkaSource("127.0.0.1:1", "t")):
+    with pytest.raises(ValueError, match="nothing") as same, HidesSecrets(KafkaSource("127.0.0.1:1", "t")):
         raise plain
     assert same.value is plain
 

@@ -31,8 +31,7 @@ from surestart.journal.journal import (
     JournalEntry,
     find_open,
 )
-from surestart.journal.protocol import check_move
-from surestart.remedies.jobs.plan_jobs import LOOK
+from surestart.journal.protocol import LOOK, check_move
 from surestart.remedies.jobs.state import (
     JobState,
     JobTrigger,

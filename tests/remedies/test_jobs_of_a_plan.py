@@ -19,7 +19,8 @@ from surestart.cli.plan import make_plan
 from surestart.environment import Environment, environment_from_settings
 from surestart.errors import Refused, StoppedHalfway, SurestartError
 from surestart.history.run_record import RunRecord
-from surestart.journal.journal import FILLING, FINISHED, RELEASED, UNPAUSE, WITHDRAWN, Journal, read_journals
+from surestart.journal.journal import FILLING, FINISHED, RELEASED, WITHDRAWN, Journal, read_journals
+from surestart.journal.protocol import UNPAUSE
 from surestart.remedies.apply.apply import apply_plan
 from surestart.remedies.apply.undo import undo_remedy
 from surestart.remedies.basis.beside import BesideNotExact

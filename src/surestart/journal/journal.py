@@ -27,6 +27,7 @@ from surestart.journal.protocol import BEGUN as BEGUN
 from surestart.journal.protocol import DONE as DONE
 from surestart.journal.protocol import FILLING as FILLING
 from surestart.journal.protocol import FINISHED as FINISHED
+from surestart.journal.protocol import JOBS, UNPAUSE
 from surestart.journal.protocol import RELEASED as RELEASED
 from surestart.journal.protocol import STATES as STATES
 from surestart.journal.protocol import UNDOING as UNDOING
@@ -40,7 +41,6 @@ TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
 OF_ANOTHER = "JournalOfAnother"
 # The steps that write down how the jobs of the stages are set, and that set them so again.
-JOBS, UNPAUSE = "jobs", "unpause"
 _COMMITS = 1_000_000
 
 

@@ -70,7 +70,12 @@ def check_move(before: str, after: str) -> None:
 
 
 WHILE_RUNNING, WHILE_STOPPED, AFTERWARDS = "beside", "still", "after"
-RESTORE = "restore"
+# What a step changes, and an undo has to find again.
+TABLE, CHECKPOINT, PLACE, DATABASE, OWN_SINK = "table", "checkpoint", "place", "database", "sink"
+# Kinds that somebody looks for in a plan or a journal (`Plan.of_kind`).
+JOBS, STOP, LOOK, UNPAUSE = "jobs", "stop", "look", "unpause"
+FILL, CHECK, SWAP = "fill", "check", "swap"
+KEEP, RESTORE, BACKFILL = "keep", "restore", "backfill"
 
 
 @dataclass(frozen=True)
@@ -78,18 +83,21 @@ class StepKind:
     """does, undoes: what it does, and what its undo does, for a reader.
     phase: when it is done.
     undo_rank: when an undo takes it back; None: an undo passes it by.
-    changes_content: it changes what a Delta table holds; its undo is a RESTORE.
+    changes: what it changes, for an undo to find again: of a table what it held, by RESTORE; a checkpoint that is moved
+        aside; the place of one; the rows of a database, or of a sink of your own.
     removes_rows: rows go that have to come again.
     changes_stage: it changes something of its stage, and does not only start or count it.
+    decides: nothing of the stages is changed before it; where it fails, they go on as they were.
     is_of_jobs: it is about the Databricks jobs of the stages."""
 
     does: str
     undoes: str
     phase: str = WHILE_STOPPED
     undo_rank: int | None = 2
-    changes_content: bool = False
+    changes: str = ""
     removes_rows: bool = False
     changes_stage: bool = True
+    decides: bool = False
     is_of_jobs: bool = False
 
 
@@ -98,47 +106,55 @@ _NOTHING = "nothing"
 # out to be beyond restoring. Then databases and other sinks, whose removed rows are kept. How the stages go on is last,
 # because it follows from what the tables are by then.
 STEP_KINDS = {
-    "jobs": StepKind("writes down how the jobs are set", _NOTHING, undo_rank=None, is_of_jobs=True),
-    "stop": StepKind("pauses the jobs and ends their runs", "sets them back", undo_rank=None, is_of_jobs=True),
-    "look": StepKind("looks once more whether anything has moved", _NOTHING, undo_rank=None, is_of_jobs=True),
-    "unpause": StepKind("sets the jobs as they were", _NOTHING, AFTERWARDS, None, is_of_jobs=True),
-    "keep": StepKind("freezes which rows stay", "nothing: the marks are harmless"),
+    JOBS: StepKind("writes down how the jobs are set", _NOTHING, undo_rank=None, is_of_jobs=True),
+    STOP: StepKind("pauses the jobs and ends their runs", "sets them back", undo_rank=None, is_of_jobs=True),
+    LOOK: StepKind("looks once more whether anything has moved", _NOTHING, undo_rank=None, is_of_jobs=True),
+    UNPAUSE: StepKind("sets the jobs as they were", _NOTHING, AFTERWARDS, None, is_of_jobs=True),
+    KEEP: StepKind("freezes which rows stay", "nothing: the marks are harmless"),
     "clear": StepKind(
-        "removes the others from a Delta table", "RESTORE", undo_rank=0, changes_content=True, removes_rows=True
+        "removes the others from a Delta table", "RESTORE", undo_rank=0, changes=TABLE, removes_rows=True
     ),
-    "database": StepKind(
+    DATABASE: StepKind(
         "removes the others from PostgreSQL, or puts what was filled beside in their place",
         "puts the removed ones back",
         undo_rank=1,
+        changes=DATABASE,
         removes_rows=True,
     ),
-    "sink": StepKind(
-        "has a sink of your own take out what it holds", "has it put that back", undo_rank=1, removes_rows=True
+    OWN_SINK: StepKind(
+        "has a sink of your own take out what it holds",
+        "has it put that back",
+        undo_rank=1,
+        changes=OWN_SINK,
+        removes_rows=True,
     ),
     RESTORE: StepKind(
         "gives a table what it held at a batch, by RESTORE",
         "RESTORE",
         undo_rank=0,
-        changes_content=True,
+        changes=TABLE,
         removes_rows=True,
     ),
     "rewind": StepKind(
-        "puts a checkpoint that ends with a batch in the place of the one in use", "puts that back, byte for byte"
+        "puts a checkpoint that ends with a batch in the place of the one in use",
+        "puts that back, byte for byte",
+        changes=CHECKPOINT,
     ),
     "clone": StepKind("makes a shallow clone of a table in a fork's folder", "drops the fork", changes_stage=False),
     "fork": StepKind("writes the fork's checkpoint and declaration", "drops the fork", changes_stage=False),
     "move": StepKind(
         "moves a checkpoint to another place, and puts a file where it was",
         "moves it back, with what was written since",
+        changes=PLACE,
     ),
     "declare": StepKind("has surestart.toml name the new place", "has it name the old one, byte for byte"),
-    "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte"),
+    "retire": StepKind("moves a checkpoint aside", "moves it back, byte for byte", changes=CHECKPOINT),
     "start": StepKind("says how each stage begins", "says how it goes on", undo_rank=3),
-    "backfill": StepKind("writes rows that are missing", "uses up its identity, where it has not written them"),
-    "fill": StepKind("fills new tables beside", "drops them", WHILE_RUNNING),
+    BACKFILL: StepKind("writes rows that are missing", "uses up its identity, where it has not written them"),
+    FILL: StepKind("fills new tables beside", "drops them", WHILE_RUNNING),
     "mark": StepKind("notes where the new output ends", _NOTHING),
-    "check": StepKind("counts what was filled beside", _NOTHING),
-    "swap": StepKind("puts it in the place of the table's rows", "RESTORE", undo_rank=0, changes_content=True),
+    CHECK: StepKind("counts what was filled beside", _NOTHING, decides=True),
+    SWAP: StepKind("puts it in the place of the table's rows", "RESTORE", undo_rank=0, changes=TABLE),
     "run": StepKind("runs a stage through its gate", _NOTHING, AFTERWARDS, None, changes_stage=False),
     "certify": StepKind("counts every row", _NOTHING, AFTERWARDS, None, changes_stage=False),
     "drop": StepKind("drops what was filled beside", _NOTHING, AFTERWARDS),
@@ -151,12 +167,13 @@ def kind_of(name: str) -> StepKind:
 
 
 def changes_content(name: str) -> bool:
-    return name in STEP_KINDS and STEP_KINDS[name].changes_content
+    """It changes what a Delta table holds; its undo is a RESTORE."""
+    return name in STEP_KINDS and STEP_KINDS[name].changes == TABLE
 
 
 def moves_checkpoint(name: str) -> bool:
     """The checkpoint in use is moved aside by it, and an undo brings it back."""
-    return name in ("retire", "rewind")
+    return name in STEP_KINDS and STEP_KINDS[name].changes == CHECKPOINT
 
 
 def is_of_jobs(name: str) -> bool:

@@ -37,7 +37,7 @@ from surestart.journal.taken_back import (
     read_taken_back,
 )
 from surestart.library_types import DataFrame, SparkSession
-from surestart.sources.delta import DeltaSource
+from surestart.sources.abilities import table_of, topic_of
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source, Stage
 
@@ -87,20 +87,24 @@ class StartedSource:
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
         source, start, kept = self.source, self.start, self.start.kept
-        if isinstance(source, KafkaSource) and start.below is not None:
-            source = replace(source, starting_offsets=json.dumps(dict(start.below)))
-        elif isinstance(source, DeltaSource):
+        topic, table = topic_of(source), table_of(source)
+        if topic is not None and start.below is not None:
+            source = replace(topic, starting_offsets=json.dumps(dict(start.below)))
+        elif table is not None:
             # What is added below the marks later, by a backfill of the input, is new to the output.
             kept = kept and in_first_snapshot(read_stage_progress(self.checkpoint))
-            options = self.passed_over.options(dict(source.options))
+            options = self.passed_over.options(dict(table.options))
             if start.version is not None:
                 options["startingVersion"] = str(start.version)
-            source = replace(source, options=tuple(options.items()))
+            source = replace(table, options=tuple(options.items()))
         rows = source.read_stream(spark, environment)
         return without_kept(rows, read_kept(spark, environment, start.digest, start.stage)) if kept else rows
 
     def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
         return self.source.read_batch(spark, environment)
+
+    def as_kafka_source(self) -> KafkaSource | None:
+        return topic_of(self.source)
 
     def declare(self, environment: Environment) -> SourceDeclaration:
         return self.source.declare(environment)
@@ -114,8 +118,9 @@ def after_remedy(spark: SparkSession, environment: Environment, stage: Stage) ->
     if not journals:
         return stage
     found, checkpoint, passed_over = find_start(journals, stage.name), environment.checkpoint(stage.name), PassedOver()
-    if isinstance(stage.source, DeltaSource):
-        table, options = environment.table(stage.source.table), dict(stage.source.options)
+    source = table_of(stage.source)
+    if source is not None:
+        table, options = source.find_input_table(environment), dict(source.options)
         stand = read_begin_stand(checkpoint, found)
         passed_over = find_passed_over(spark, environment, journals, stage.name, table, options, stand)
         for passing in find_unnoted(stand, passed_over.taken_back):
@@ -178,13 +183,13 @@ def former_ids(journals: Iterable[Journal], stage: str, query_id: str) -> tuple[
 
 def next_reading(environment: Environment, stage: Stage, journals: Sequence[Journal]) -> TableReading | None:
     """None when it reads no table. As `surestart.journal.stage_start` tells Spark."""
-    source = stage.source
-    if not isinstance(source, DeltaSource):
+    source = table_of(stage.source)
+    if source is None:
         return None
     start, options = find_start(journals, stage.name), dict(source.options)
     if start is not None and start.version is not None:
         options["startingVersion"] = str(start.version)
-    known = read_taken_back(journals, environment.table(source.table).name)
+    known = read_taken_back(journals, source.find_input_table(environment).name)
     stand = read_begin_stand(environment.checkpoint(stage.name), start) if known else None
     passed = [
         PassedCommits(

@@ -22,6 +22,7 @@ from surestart.facts.delta import read_delta_log
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.history.run_record import REMEDY, RunRecord
 from surestart.library_types import SparkSession
+from surestart.sources.abilities import topic_of
 from surestart.stage import Stage
 from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Severity
@@ -203,15 +204,13 @@ def read_sink_ids(spark: SparkSession, stage: Stage, environment: Environment) -
 
 def read_source_ids(stage: Stage, environment: Environment) -> dict[str, str]:
     """Topic id or table id by target, of the source if it can be read."""
-    from surestart.sources.kafka import KafkaSource
-
-    source = stage.source.declare(environment)
+    source, asked = stage.source.declare(environment), topic_of(stage.source)
     try:
-        if isinstance(stage.source, KafkaSource):
+        if asked is not None:
             from surestart.facts.kafka.admin import KafkaAdmin
             from surestart.facts.kafka.evidence import known_topic_id
 
-            topic = KafkaAdmin(stage.source.bootstrap, stage.source.security, 5).describe_topic(stage.source.topic)
+            topic = KafkaAdmin(asked.bootstrap, asked.security, 5).describe_topic(asked.topic)
             topic_id = known_topic_id(topic.topic_id) if topic is not None else ""
             return {source.target: topic_id} if topic_id else {}
         if source.kind == "delta" and source.path:

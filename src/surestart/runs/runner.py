@@ -35,8 +35,8 @@ from surestart.runs.running_query import (
 )
 from surestart.runs.stage_failures import StageFailed
 from surestart.runs.start_gate import open_gate, pass_gate
-from surestart.sources.kafka import SecretsUnsaid
 from surestart.sources.kafka_mirror import mirrored
+from surestart.sources.kafka_secrets import HidesSecrets
 from surestart.spark.session import applied, stream_session
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.stage import Stage
@@ -73,7 +73,7 @@ def run_stage(
     findings that cannot be decided by evidence and that somebody has looked at.
     """
     gate = pass_gate(spark, environment, stage, accept=accept, warn=warn)
-    with SecretsUnsaid(stage.source), gate as guarded, mirrored(environment, stage) as mirror:
+    with HidesSecrets(stage.source), gate as guarded, mirrored(environment, stage) as mirror:
 
         def count(progress: BatchProgress) -> None:
             guarded.count(progress.batch, progress.rows, progress.seconds, progress.report)
@@ -105,7 +105,7 @@ def run_ungated(
     claim: tuple[str, str] = ("", ""),
 ) -> StageRun:
     """As `run_stage`, without gate, claim and history: what Spark alone does. For tests and measurements."""
-    with SecretsUnsaid(stage.source), applied(spark, pairs(EVERYWHERE)):
+    with HidesSecrets(stage.source), applied(spark, pairs(EVERYWHERE)):
         running = start_query(spark, environment, stage, trigger=trigger, on_progress=on_progress, claim=claim)
         try:
             with deferred_interrupt() as interrupt:
@@ -189,7 +189,7 @@ class _Member:
         warn: Callable[[SurestartError], object],
     ) -> None:
         try:
-            with SecretsUnsaid(self.stage.source):
+            with HidesSecrets(self.stage.source):
                 session = self._session.enter_context(stream_session(spark))
                 guarded = self._guarded = open_gate(session, environment, self.stage, accept=accept, warn=warn)
                 mirror = self._holds.enter_context(mirrored(environment, self.stage))
@@ -214,7 +214,7 @@ class _Member:
         assert self._guarded is not None
         self._guarded.beat()
         try:
-            with SecretsUnsaid(self.stage.source):
+            with HidesSecrets(self.stage.source):
                 ended = self.running.poll(seconds)
             if ended and open_ended:
                 raise _stopped_by_somebody(self.running)

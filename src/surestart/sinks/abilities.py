@@ -106,7 +106,7 @@ class Fillable(Protocol):
 
 
 @runtime_checkable
-class Clearable(Protocol):
+class Clearable(Sink, Protocol):
     """A sink that clears what it holds by itself. Each row of the stage is in it once, with its position.
 
     removed: the name under which what was removed is kept. Each call may be repeated, also
@@ -130,6 +130,26 @@ def parts_of(sink: object) -> tuple[object, ...]:
     if isinstance(sink, MadeOfSinks):
         return tuple(one for part in sink.parts for one in parts_of(part))
     return (sink,)
+
+
+def tables_of(sink: object, environment: Environment) -> tuple[Output, ...]:
+    """The Delta tables that it writes."""
+    return sink.outputs(environment) if isinstance(sink, WritesTables) else ()
+
+
+def databases_of(sink: object) -> tuple[PostgresSink, ...]:
+    """The PostgreSQL tables that it writes."""
+    return sink.databases() if isinstance(sink, WritesDatabases) else ()
+
+
+def fillable(sink: object) -> Fillable | None:
+    """What takes its missing rows; None: it takes none."""
+    return sink if isinstance(sink, Fillable) else None
+
+
+def clearable(sink: object) -> Clearable | None:
+    """What clears by itself what it holds; None: it cannot."""
+    return sink if isinstance(sink, Clearable) else None
 
 
 def read_own_evidence(sink: Sink, environment: Environment) -> dict[str, SinkEvidence]:

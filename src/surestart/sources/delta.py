@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from surestart.declaration import SourceDeclaration
-from surestart.environment import Environment
+from surestart.environment import Environment, Table
 from surestart.library_types import DataFrame, SparkSession
 from surestart.spark.delta_table import read_table
 
@@ -19,13 +19,19 @@ class DeltaSource:
     options: tuple[tuple[str, str], ...] = ()
 
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
-        table = environment.table(self.table)
+        table = self.find_input_table(environment)
         reader = spark.readStream.format("delta").options(**dict(self.options))
         return reader.load(table.path) if table.path else reader.table(table.sql)
 
     def read_batch(self, spark: SparkSession, environment: Environment) -> DataFrame:
-        return read_table(spark, environment.table(self.table))
+        return read_table(spark, self.find_input_table(environment))
+
+    def as_delta_source(self) -> DeltaSource:
+        return self
+
+    def find_input_table(self, environment: Environment) -> Table:
+        return environment.table(self.table)
 
     def declare(self, environment: Environment) -> SourceDeclaration:
-        table = environment.table(self.table)
+        table = self.find_input_table(environment)
         return SourceDeclaration("delta", table.label, table.path, self.options)

@@ -48,6 +48,9 @@ class FileSource:
         """names: only files of these names, whatever their folder; no other file is opened."""
         return split_lines(file_batch(spark, environment.landing, runs_on_databricks(), self._options(), names))
 
+    def as_file_source(self) -> FileSource:
+        return self
+
     def declare(self, environment: Environment) -> SourceDeclaration:
         return SourceDeclaration("files", environment.landing, environment.landing, self.options)
 

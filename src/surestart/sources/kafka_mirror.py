@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from surestart.environment import Environment
 from surestart.facts.kafka.admin import KafkaAdmin
 from surestart.facts.kafka.security import SecretPlace
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.abilities import topic_of
 from surestart.stage import Stage
 
 logger = logging.getLogger(__name__)
@@ -45,10 +45,11 @@ def mirror_group(environment: Environment, stage: str) -> str:
 @contextmanager
 def mirrored(environment: Environment, stage: Stage) -> Iterator[Callable[[HasReport], object]]:
     """What to call with the progress of each batch inside the block: a mirror where the source asks for one."""
-    if not isinstance(stage.source, KafkaSource) or not stage.source.mirror:
+    topic = topic_of(stage.source)
+    if topic is None or not topic.mirror:
         yield lambda progress: None
         return
-    mirror = KafkaMirror(stage.source.bootstrap, mirror_group(environment, stage.name), stage.source.security)
+    mirror = KafkaMirror(topic.bootstrap, mirror_group(environment, stage.name), topic.security)
     try:
         yield mirror
     finally:

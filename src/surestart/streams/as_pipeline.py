@@ -74,6 +74,10 @@ class DeclaredSource:
 
     said: SourceDeclaration
 
+    def find_input_table(self, environment: Environment) -> Table | None:
+        said = self.said
+        return environment.table(said.path or said.target) if said.kind == "delta" else None
+
     def read_stream(self, spark: SparkSession, environment: Environment) -> DataFrame:
         _not_ours()
 

@@ -15,7 +15,7 @@ from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.storage.storage import Storage
 from surestart.library_types import SparkSession
 from surestart.sinks.abilities import read_own_evidence
-from surestart.sources.abilities import NotAsked, ask_own_source
+from surestart.sources.abilities import NotAsked, ask_own_source, topic_of
 from surestart.spark.spark_lines import DEFAULT, installed_version
 from surestart.stage import Stage
 from surestart.typed import Words, typed
@@ -101,8 +101,9 @@ def kafka_sources(stage: Stage, source: SourceDeclaration) -> tuple[KafkaSource,
     the topics are a pattern."""
     from surestart.sources.kafka import KafkaSource, is_one_topic
 
-    if isinstance(stage.source, KafkaSource) and stage.source.topic == source.target:
-        return (stage.source,)
+    own = topic_of(stage.source)
+    if own is not None and own.topic == source.target:
+        return (own,)
     bootstrap = dict(source.options).get("bootstrap", "")
     topics = [topic.strip() for topic in source.target.split(",")]
     if not bootstrap or not all(map(is_one_topic, topics)):

@@ -34,6 +34,7 @@ from surestart.facts.kafka.evidence import (
     read_kafka_evidence,
     read_next_range,
 )
+from surestart.sources.abilities import topic_of
 from surestart.sources.kafka import KafkaSource
 from surestart.stage import Source
 from surestart.typed import typed
@@ -230,13 +231,14 @@ def with_lost_positions(
 ) -> SurestartError:
     """An error about lost records says which partitions lost how many, and what to do; others come back as they are.
     told: all that Spark said."""
-    if not isinstance(source, KafkaSource) or not _LOSS.search(told):
+    topic = topic_of(source)
+    if topic is None or not _LOSS.search(told):
         return error
     try:
-        evidence = read_kafka_evidence(source.bootstrap, source.topic, source.security, timeout_seconds=5)
+        evidence = read_kafka_evidence(topic.bootstrap, topic.topic, topic.security, timeout_seconds=5)
     except SurestartError as silent:
         return _with(error, f"how many records are concerned is not known: {silent.what}")
-    reads = read_next_range(read_checkpoint(checkpoint, entries=2), source.topic)
+    reads = read_next_range(read_checkpoint(checkpoint, entries=2), topic.topic)
     found = check_positions(evidence, reads.start, commands, reads.end)
     harm = [finding for finding in found if finding.severity is Severity.UNSAFE]
     if not harm:

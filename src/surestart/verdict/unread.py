@@ -8,6 +8,7 @@ from __future__ import annotations
 from surestart.errors import SurestartError
 from surestart.facts.checkpoint.positions import DeltaPosition, KafkaPosition, Position
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence
+from surestart.sources.abilities import topic_of
 from surestart.stage import Stage
 from surestart.verdict.ask_kafka import read_offsets
 from surestart.verdict.diagnose import Diagnosis
@@ -76,10 +77,8 @@ def read_ends(stage: Stage, diagnosis: Diagnosis) -> tuple[dict[int, Position], 
 
 
 def _read_topic_ends(stage: Stage) -> tuple[KafkaPosition | None, str]:
-    from surestart.sources.kafka import KafkaSource
-
-    source = stage.source
-    if not isinstance(source, KafkaSource):
+    source = topic_of(stage.source)
+    if source is None:
         return None, ""
     from surestart.facts.kafka.evidence import read_kafka_evidence
 

@@ -16,8 +16,7 @@ filling ──> fill each stage, while the stages run ──> claim them ──>
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,10 +37,10 @@ from surestart.journal.journal import (
     Journal,
     read_journals,
 )
-from surestart.journal.protocol import AFTERWARDS, kind_of
+from surestart.journal.protocol import AFTERWARDS, CHECK, FILL, kind_of
 from surestart.journal.unfinished import unfinished_error
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.beside import BESIDE, CHECK, FILL, BesideNotExact
+from surestart.remedies.basis.beside import BESIDE, BesideNotExact
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.plan import (
     Plan,
@@ -73,6 +72,7 @@ from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import jobs_back_on_failure, set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_apply, stop_stages_to_swap
 from surestart.remedies.loss.new_loss import refuse_new_loss
+from surestart.remedies.steps import module_of
 from surestart.typed import surestart
 
 # Steps before this one need every touched stage to stand still; those after it are starts of the stages themselves.
@@ -130,10 +130,10 @@ def apply_plan(
     fail_point("remedy.before_claim")
     if journal is None or journal.state in (FILLING, BEGUN):
         if plan.method == BESIDE:
-            run = _do(begin_filling(run) if journal is None else run, [one for one in plan.steps if one.kind == FILL])
+            run = _do(begin_filling(run) if journal is None else run, plan.of_kind(FILL))
         with ExitStack() as claims:
             if plan.method == BESIDE:
-                counting = [step for step in plan.steps if step.kind == CHECK]
+                counting = plan.of_kind(CHECK)
                 run = claim_and_begin_swap(run, claims, lambda now: _do(now, counting))
             elif stops_jobs(plan):
                 run = stop_stages_to_apply(run, claims, begun=journal is not None)
@@ -174,13 +174,13 @@ def look_up(spark: SparkSession, environment: Environment, plan: Plan) -> Journa
     return journal
 
 
-def _do(run: StepContext, steps: list[Step]) -> StepContext:
+def _do(run: StepContext, steps: Iterable[Step]) -> StepContext:
     looked = False
     for step in steps:
         if step.id in run.journal.done:
             continue
         run.say(step.what)
-        module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+        module = module_of(step.kind)
         try:
             if kind_of(step.kind).removes_rows and not looked:
                 # Before the first step of this process: the plan may have stood half-way for days.
@@ -190,9 +190,10 @@ def _do(run: StepContext, steps: list[Step]) -> StepContext:
         except Exception as problem:
             if isinstance(problem, Refused) and problem.code == OF_ANOTHER:
                 raise  # Another process goes on with the plan, or has come to its end.
-            if step.kind == CHECK and stops_jobs(run.plan):
+            decides = kind_of(step.kind).decides
+            if decides and stops_jobs(run.plan):
                 raise  # claim_and_begin_swap lets the stages go on, and their jobs with them.
-            if step.kind == CHECK:
+            if decides:
                 let_stages_run(run)
             if isinstance(problem, BesideNotExact):
                 raise

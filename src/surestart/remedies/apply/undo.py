@@ -16,7 +16,6 @@ wakes up later, adds nothing to that table."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -38,14 +37,34 @@ from surestart.journal.journal import (
     read_journals,
     read_plan_text,
 )
-from surestart.journal.protocol import changes_content, kind_of, moves_checkpoint
+from surestart.journal.protocol import (
+    BACKFILL,
+    CHECK,
+    CHECKPOINT,
+    DATABASE,
+    FILL,
+    OWN_SINK,
+    PLACE,
+    TABLE,
+    changes_content,
+    kind_of,
+)
 from surestart.journal.unfinished import unfinished_error
 from surestart.library_types import SparkSession
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
 from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_undo, refuse_unstartable
-from surestart.remedies.basis.beside import BESIDE, CHECK, FILL
+from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.plan import FORK, Plan, Step, check_environment, check_names, check_steps, parse_plan
+from surestart.remedies.basis.plan import (
+    FORK,
+    Plan,
+    Step,
+    check_environment,
+    check_names,
+    check_steps,
+    parse_plan,
+    steps_of_kind,
+)
 from surestart.remedies.basis.step_context import (
     StepContext,
     StopOptions,
@@ -60,6 +79,7 @@ from surestart.remedies.basis.step_context import (
 from surestart.remedies.jobs.plan_jobs import stops_jobs
 from surestart.remedies.jobs.set_jobs_back import set_jobs_back
 from surestart.remedies.jobs.stop_stages import stop_stages_to_undo
+from surestart.remedies.steps import module_of
 from surestart.remedies.steps.backfill import identity_of
 from surestart.remedies.steps.clear import check_version
 from surestart.remedies.steps.database import check_kept, removal_of
@@ -167,7 +187,7 @@ def _take_back(run: StepContext, order: list[Step], accept_loss: int | None) -> 
         if step.id in run.journal.undone:
             continue
         run.say(f"take back: {step.what}")
-        module = importlib.import_module(f"surestart.remedies.steps.{step.kind}")
+        module = module_of(step.kind)
         try:
             if changes_content(step.kind) and step.stage == run.plan.stage:
                 # Again: an undo that lay half-way may have outlasted the source's retention.
@@ -227,26 +247,28 @@ def _begin_undo_alone(run: StepContext, following: str) -> StepContext:
     return run
 
 
+# For what a step has changed: who looks whether it can come back.
+_LOOKS: dict[str, Callable[[StepContext, Step], None]] = {
+    TABLE: check_version,
+    CHECKPOINT: check_retired,
+    PLACE: check_moved,
+    DATABASE: check_kept,
+    OWN_SINK: check_removed,
+}
+
+
 def check_undo(run: StepContext, accept_loss: int | None = None) -> None:
     """Raises, with nothing changed, when a table's former version or a retired checkpoint is not there any more."""
     if run.plan.method == FORK:
         check_fork(run)
         return
-    if run.plan.remedy == "move":
-        # Tables stay as they are, and the checkpoint keeps what it has by now.
-        for step in run.plan.steps:
-            if step.kind == "move" and step.id in run.journal.done:
-                check_moved(run, step)
-        return
     for step in run.plan.steps:
-        if moves_checkpoint(step.kind) and step.id in run.journal.done:
-            check_retired(run, step)
-        if changes_content(step.kind):
-            check_version(run, step)
-        if step.kind == "database" and step.id in run.journal.done:
-            check_kept(run, step)
-        if step.kind == "sink" and step.id in run.journal.done:
-            check_removed(run, step)
+        look = _LOOKS.get(kind_of(step.kind).changes)
+        # A table may have been changed by a process that died before the journal knew.
+        if look is not None and (changes_content(step.kind) or step.id in run.journal.done):
+            look(run, step)
+    if run.plan.remedy == "move":
+        return  # Tables stay as they are, and the checkpoint keeps what it has by now.
     refuse_unstartable(run)
     # It reads those versions.
     refuse_undo_loss(run, accept_loss)
@@ -261,11 +283,11 @@ def has_taken_over(plan: Plan, journal: Journal) -> bool:
 def undo_order(plan: Plan, journal: Journal | None = None) -> list[Step]:
     """Backwards, but for the ranks of `STEP_KINDS`."""
     if journal is not None and not has_taken_over(plan, journal):
-        return [step for step in plan.steps if step.kind == FILL][:1]
+        return list(plan.of_kind(FILL)[:1])
     ranks = {step.id: kind_of(step.kind).undo_rank for step in plan.steps}
     back = [step for step in reversed(plan.steps) if ranks[step.id] is not None]
     # What was filled beside is dropped with the first of them.
-    filled = [step for step in back if step.kind == FILL]
+    filled = steps_of_kind(back, FILL)
     back = [step for step in back if step not in filled[:-1]]
     return sorted(back, key=lambda step: ranks[step.id] or 0)
 
@@ -303,7 +325,7 @@ def withdraw_backfill(run: StepContext) -> Journal:
         return run.journal
     if run.journal.state not in (BEGUN, UNDOING):
         raise carried_on(run, "undo")
-    step = next(step for step in run.plan.steps if step.kind == "backfill")
+    step = run.plan.of_kind(BACKFILL)[0]
     if run.journal.state != UNDOING:
         # Before all else: an `apply` after the empty commit would think that the hole is filled.
         run = enter(run, UNDOING, "", step.id)

@@ -15,7 +15,7 @@ from surestart.facts.delta.pinned import pin
 from surestart.history.describe_run import named
 from surestart.history.run_table import read_runs
 from surestart.journal.commit_once import read_newest_commits
-from surestart.journal.protocol import changes_content
+from surestart.journal.protocol import DATABASE, OWN_SINK, changes_content
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.other_writers import find_strange_commits, tell_strange
@@ -45,7 +45,7 @@ def refuse_undo_loss(run: StepContext, accept_loss: int | None) -> None:
     links = [one for one in run.chain.below(link.name) if one.name in run.plan.touched]
     arrivals = {one.name: _arrived_since(run, one, before) for one in links}
     losses = [_of_others(run, one, before) for one in links]
-    elsewhere = any(one.kind in ("database", "sink") and one.id in run.journal.done for one in run.plan.steps)
+    elsewhere = any(one.id in run.journal.done for kind in (DATABASE, OWN_SINK) for one in run.plan.of_kind(kind))
     if not elsewhere and not any(loss.rows for loss in losses) and all(rows is None for rows in arrivals.values()):
         return
     found = begin_loss_search(run.spark, run.environment, links, topic)

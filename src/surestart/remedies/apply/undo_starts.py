@@ -27,7 +27,7 @@ from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.step_context import StepContext, enter, in_four_parts, stopped
 from surestart.remedies.jobs.set_jobs_back import set_jobs_back
 from surestart.remedies.steps.clear import find_output, version_before
-from surestart.sources.delta import DeltaSource
+from surestart.sources.abilities import table_of
 from surestart.typed import surestart
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def refuse_unstartable(run: StepContext) -> None:
     }
     retired = {step.stage for step in run.plan.steps if moves_checkpoint(step.kind) and step.id in run.journal.done}
     for link in run.chain:
-        source = link.stage.source
-        if link.input is None or not isinstance(source, DeltaSource):
+        source = table_of(link.stage.source)
+        if link.input is None or source is None:
             continue
         before = back.get(link.input.name)
         if link.name not in retired and before is None:

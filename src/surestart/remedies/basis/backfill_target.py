@@ -20,20 +20,20 @@ from surestart.journal.stage_start import find_start, in_first_snapshot
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link
 from surestart.remedies.basis.database_facts import read_column_names
-from surestart.sinks.abilities import Fillable, WritesDatabases, parts_of
+from surestart.sinks.abilities import databases_of, fillable, parts_of
 from surestart.typed import PLAN_FILE, surestart
 
 
 def sinks_of(sink: object) -> list[object]:
     """Databases last: they get their rows from the stage's Delta table."""
-    return sorted(parts_of(sink), key=lambda part: isinstance(part, WritesDatabases))
+    return sorted(parts_of(sink), key=lambda part: bool(databases_of(part)))
 
 
 def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
     """Raises Refused where which rows are missing, or what they would be, cannot be told."""
     sinks = sinks_of(link.stage.sink)
     splits = any(output.role == QUARANTINE for output in link.outputs)
-    known = all(isinstance(sink, Fillable | WritesDatabases) for sink in sinks)
+    known = all(fillable(sink) or databases_of(sink) for sink in sinks)
     if not known or link.own_sinks or (splits and len(sinks) > 1):
         raise _refused(link, environment, f"writes to a {type(link.stage.sink).__name__}, which no backfill can write")
     for database in link.databases:

@@ -29,14 +29,12 @@ from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, read_chain
 from surestart.remedies.basis.move_aside import move_verified, retired_folder
 from surestart.remedies.basis.step_context import StepContext, claimed_queries
-from surestart.sinks.abilities import WritesDatabases, parts_of
+from surestart.sinks.abilities import databases_of, parts_of
 from surestart.sinks.both import BatchSink, Both
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.abilities import topic_of
 from surestart.stage import Sink, Stage
 
 BESIDE = "beside"
-# The steps that fill tables beside, and the one that decides whether they are swapped in.
-FILL, CHECK = "fill", "check"
 _FOLDER = "_beside"
 
 
@@ -148,13 +146,14 @@ def _alone(stage: Stage) -> Stage:
     """The stage as it is filled beside: it writes to Delta only, and shows no progress in Kafka, where the live stage
     shows its own."""
     stage = replace(stage, sink=_delta_of(stage.sink))
-    if isinstance(stage.source, KafkaSource) and stage.source.mirror:
-        return replace(stage, source=replace(stage.source, mirror=False))
+    topic = topic_of(stage.source)
+    if topic is not None and topic.mirror:
+        return replace(stage, source=replace(topic, mirror=False))
     return stage
 
 
 def _delta_of(sink: Sink) -> Sink:
     parts = parts_of(sink)
     # A Both is made of sinks whose work on one batch can be called, and so are its parts.
-    tables = [cast("BatchSink", part) for part in parts if not isinstance(part, WritesDatabases)]
+    tables = [cast("BatchSink", part) for part in parts if not databases_of(part)]
     return sink if len(tables) in (0, len(parts)) else reduce(Both, tables)

@@ -25,14 +25,14 @@ from surestart.sinks.abilities import (
     QUARANTINE,
     Clearable,
     Output,
-    WritesDatabases,
-    WritesTables,
+    clearable,
+    databases_of,
     parts_of,
+    tables_of,
 )
 from surestart.sinks.postgres.sink import PostgresSink
-from surestart.sources.delta import DeltaSource
-from surestart.stage import POSITION, Sink, Stage
-from surestart.streams.as_pipeline import DeclaredSink, DeclaredSource
+from surestart.sources.abilities import input_table_of
+from surestart.stage import POSITION, Stage
 from surestart.typed import NextCommand, surestart
 
 __all__ = ["EVERY_ROW", "GOOD", "NEWEST", "POSITION", "QUARANTINE", "Chain", "Link", "Output", "OwnSink", "read_chain"]
@@ -115,8 +115,8 @@ def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: s
     for link in chain.below(name):
         if not link.stage.ours and (remedy not in _OF_DECLARED or emptied):
             raise _not_ours(environment, link, f"{remedy} --clear-tables" if emptied else remedy)
-        if remedy == "rewind" and link.name == name and isinstance(link.stage.sink, DeclaredSink):
-            _refuse_unrecorded(environment, link.name, link.stage.sink)
+        if remedy == "rewind" and link.name == name and not link.stage.ours:
+            _refuse_unrecorded(environment, link.stage)
 
 
 def anew_command(environment: Environment, link: Link) -> NextCommand:
@@ -141,7 +141,7 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     writers: dict[str, str] = {}
     for stage in stages:
         outputs, databases, own_sinks = _what_it_writes(environment, stage)
-        table = _input(environment, stage)
+        table = input_table_of(stage.source, environment)
         links.append(
             Link(
                 stage=stage,
@@ -158,33 +158,26 @@ def read_chain(environment: Environment, stages: Sequence[Stage]) -> Chain:
     return Chain(tuple(links))
 
 
-def _input(environment: Environment, stage: Stage) -> Table | None:
-    if isinstance(stage.source, DeltaSource):
-        return environment.table(stage.source.table)
-    said = stage.source.said if isinstance(stage.source, DeclaredSource) else None
-    return environment.table(said.path or said.target) if said is not None and said.kind == "delta" else None
-
-
-def _declared_outputs(environment: Environment, sink: DeclaredSink) -> list[Output]:
+def _declared_outputs(environment: Environment, stage: Stage) -> tuple[Output, ...]:
     """The Delta tables that it writes; a remedy that needs to know of others refuses them."""
-    tables = [one for one in sink.said if one.is_delta]
-    return [Output(environment.table(one.path or one.target), DECLARED, one.keys) for one in tables]
+    tables = (one for one in stage.sink.declare(environment) if one.is_delta)
+    return tuple(Output(environment.table(one.path or one.target), DECLARED, one.keys) for one in tables)
 
 
-def _refuse_unrecorded(environment: Environment, stage: str, sink: DeclaredSink) -> None:
+def _refuse_unrecorded(environment: Environment, stage: Stage) -> None:
     """Raises for a sink that cannot go back. The error names what is left: to begin anew from a batch."""
-    for one in sink.said:
+    for one in stage.sink.declare(environment):
         if one.is_delta and one.identity in ("query-id", "unknown"):
             continue
         under = {"constant": f" under the identity {one.constant!r}", "none": " under no identity"}
         raise Refused(
-            f"stream {stage!r} writes to {one.kind} {one.target}{under.get(one.identity, '')}",
+            f"stream {stage.name!r} writes to {one.kind} {one.target}{under.get(one.identity, '')}",
             meaning=f"{_why_not_back(one)} A rewind is for Delta tables that are written under the query id. Nothing "
             "was planned.",
             next=plan_command(
                 environment,
                 "restart",
-                stage,
+                stage.name,
                 "--from-batch",
                 0,
                 note="or from the batch that is wrong; it says what comes twice",
@@ -211,19 +204,19 @@ def _why_not_back(sink: SinkDeclaration) -> str:
 def _what_it_writes(
     environment: Environment, stage: Stage
 ) -> tuple[tuple[Output, ...], tuple[PostgresSink, ...], tuple[OwnSink, ...]]:
+    if not stage.ours:
+        return _declared_outputs(environment, stage), (), ()
     outputs: list[Output] = []
     databases: list[PostgresSink] = []
     own_sinks: list[OwnSink] = []
     for part in parts_of(stage.sink):
-        if isinstance(part, DeclaredSink):
-            outputs += _declared_outputs(environment, part)
-        elif isinstance(part, WritesTables):
-            outputs += part.outputs(environment)
-        elif isinstance(part, WritesDatabases):
-            databases += part.databases()
-        elif isinstance(part, Clearable) and isinstance(part, Sink):
-            (declared,) = part.declare(environment)
-            own_sinks.append(OwnSink(environment, declared.target, f"{declared.kind} {declared.target}", part))
+        if tables := tables_of(part, environment):
+            outputs += tables
+        elif written := databases_of(part):
+            databases += written
+        elif own := clearable(part):
+            (declared,) = own.declare(environment)
+            own_sinks.append(OwnSink(environment, declared.target, f"{declared.kind} {declared.target}", own))
         else:
             raise _without_remedy(environment, stage.name, part)
     return tuple(outputs), tuple(databases), tuple(own_sinks)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.commit_notes import RemedyNote, read_remedy_note
 from surestart.journal.commit_once import ALL_ROWS, read_newest_commits
+from surestart.journal.protocol import SWAP
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.preconditions import LinkFacts
@@ -71,7 +72,7 @@ def _leaves_nothing(commit: Commit, note: RemedyNote) -> bool:
     if commit.operation == "DELETE":
         return commit.parameters.get("predicate", "[]") in ("[]", '["true"]')
     whole = commit.parameters.get("mode") == "Overwrite" and commit.parameters.get("predicate", "") in ("", ALL_ROWS)
-    return whole and ((note.kind == "swap" and not note.undoes) or bool(commit.metrics and not commit.output_rows))
+    return whole and ((note.kind == SWAP and not note.undoes) or bool(commit.metrics and not commit.output_rows))
 
 
 def own_merges(commits: Sequence[Commit], query: str) -> frozenset[int]:

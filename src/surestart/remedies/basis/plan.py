@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ class Step:
     what: str
     stage: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def steps_of_kind(steps: Iterable[Step], kind: str) -> tuple[Step, ...]:
+    return tuple(step for step in steps if step.kind == kind)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,9 @@ class Plan:
         """The names by which the gate knows the queries: pipeline and stage, or the name of a declared stream."""
         pipeline = self.environment["pipeline"]
         return tuple(str(self.world.get(stage, {}).get("query", f"{pipeline}-{stage}")) for stage in self.touched)
+
+    def of_kind(self, kind: str) -> tuple[Step, ...]:
+        return steps_of_kind(self.steps, kind)
 
     def as_json(self) -> str:
         body = {"schema_version": SCHEMA_VERSION, "digest": self.digest, **self._body()}

@@ -16,8 +16,7 @@ from surestart.environment import Environment
 from surestart.facts.kafka.evidence import KafkaEvidence
 from surestart.library_types import Column, DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION
-from surestart.sources.files import FileSource
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.abilities import folder_of, topic_of
 from surestart.spark.every_line import large_side
 from surestart.stage import Stage
 
@@ -36,11 +35,11 @@ class Range:
 
 def read_range_rows(spark: SparkSession, environment: Environment, stage: Stage, ranges: Sequence[Range]) -> DataFrame:
     """The rows of the stage's source whose position lies in one of the ranges."""
-    if isinstance(stage.source, KafkaSource):
-        evidence = narrow_evidence(stage.source.read_evidence(), stage.source.topic, ranges)
-        rows = stage.source.read_batch(spark, environment, evidence)
-    elif isinstance(stage.source, FileSource):
-        rows = stage.source.read_batch(spark, environment, _file_names(ranges))
+    topic, folder = topic_of(stage.source), folder_of(stage.source)
+    if topic is not None:
+        rows = topic.read_batch(spark, environment, narrow_evidence(topic.read_evidence(), topic.topic, ranges))
+    elif folder is not None:
+        rows = folder.read_batch(spark, environment, _file_names(ranges))
     else:
         rows = stage.source.read_batch(spark, environment)
     return inside(spark, rows, ranges)

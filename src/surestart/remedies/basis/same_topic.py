@@ -16,7 +16,7 @@ from surestart.history.run_record import RunRecord
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import Link
 from surestart.runs.history_findings import read_topic_id
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.abilities import topic_of
 
 
 def recorded_topic(runs: Sequence[RunRecord], link: Link, environment: Environment, before: int | None = None) -> str:
@@ -28,8 +28,8 @@ def recorded_topic(runs: Sequence[RunRecord], link: Link, environment: Environme
 def refuse_other_topic(environment: Environment, link: Link, kept: DataFrame, recorded: str, changed: str) -> None:
     """Raises when rows of the stage are to stay, and the topic is not the one that they came from. changed: what was
     done so far, for the reader."""
-    source = link.stage.source
-    if not isinstance(source, KafkaSource):
+    source = topic_of(link.stage.source)
+    if source is None:
         return
     marks = {row["partition"]: row["below"] for row in kept.where(kept["source"] == source.topic).collect()}
     if not marks:

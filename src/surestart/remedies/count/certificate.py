@@ -54,7 +54,7 @@ from surestart.remedies.count.counts import KEYS, Counts, Gap, StageCount
 from surestart.remedies.count.newest_rows import FoundKeys, KeyedRows, count_newest
 from surestart.remedies.count.position_blocks import ComparedRows
 from surestart.sinks.delta.merge import as_stored
-from surestart.sources.delta import DeltaSource
+from surestart.sources.abilities import table_of
 
 EXACT, NOT_EXACT, CANNOT_TELL = "exact", "not exact", "cannot tell"
 SCHEMA_VERSION = 1
@@ -193,8 +193,8 @@ def _count_link(
 
 
 def _told_to_start_later(link: Link) -> TableProgress | None:
-    options = link.stage.source.options if isinstance(link.stage.source, DeltaSource) else ()
-    if any(name.lower().startswith("starting") for name, _ in options):
+    source = table_of(link.stage.source)
+    if source is not None and any(name.lower().startswith("starting") for name, _ in source.options):
         return TableProgress(UNKNOWN, problem="the stage was told to start after its input's first row")
     return None
 

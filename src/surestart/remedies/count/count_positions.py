@@ -35,6 +35,7 @@ from surestart.remedies.count.position_blocks import (
     read_places,
 )
 from surestart.remedies.count.position_gaps import read_gaps
+from surestart.sources.abilities import topic_of
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import persisted
 from surestart.stage import Source
@@ -124,8 +125,9 @@ def count_source(
     if not ask_source:
         return count_positions(spark, link.name, given, outputs, alone)
     try:
-        if isinstance(source, KafkaSource):
-            return _count_kafka(spark, environment, link, source, reach, outputs)
+        topic = topic_of(source)
+        if topic is not None:
+            return _count_kafka(spark, environment, link, topic, reach, outputs)
         return _count_files(spark, environment, link, source, reach, outputs)
     except unreadable as error:
         # When it is the output that cannot be read, the count of the output alone fails as well, and says so.

@@ -19,21 +19,20 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
-from surestart.journal.journal import JOBS, UNPAUSE, read_journals
+from surestart.journal.journal import read_journals
+from surestart.journal.protocol import FILL, JOBS, LOOK, STOP, UNPAUSE
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.beside import FILL
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step, plan_again
 from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.jobs.databricks_jobs import JobState, StoppedJobs, read_jobs, read_stored_job
 from surestart.remedies.jobs.state import as_before
 
-STOP, LOOK = "stop", "look"
 AUTO, ALL, FOUND, NONE = MODES = ("auto", "all", "found", "none")
 _WORKSPACE_FOLDERS = ("/Volumes/", "/dbfs/", "/Workspace/")
 
 
 def stops_jobs(plan: Plan) -> bool:
-    return any(step.kind == JOBS for step in plan.steps)
+    return bool(plan.of_kind(JOBS))
 
 
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
@@ -78,7 +77,7 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
     retired = plan.remedy == "retire"
     last = () if retired else (Step(UNPAUSE, "unpause", f"set {names} as they were"),)
     # Nobody has to stand still while tables are filled beside.
-    filling = tuple(step for step in plan.steps if step.kind == FILL)
+    filling = plan.of_kind(FILL)
     when = "stopped when the new tables are filled" if filling else "stopped first"
     lines = [f"{names}: {when}, " + ("and left paused." if retired else "set as they were at the end.")]
     if not filling and any(
@@ -96,7 +95,7 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
 def read_jobs_now(run: StepContext, *, as_planned: bool = True) -> StoppedJobs:
     """How the jobs of the plan's stages are set; one that another remedy has paused and left so counts as it was before
     that. as_planned: raises Refused when the plan names others than there are now."""
-    step = next(step for step in run.plan.steps if step.kind == JOBS)
+    step = run.plan.of_kind(JOBS)[0]
     planned = {job.job_id: job for job in map(read_stored_job, step.arguments["jobs"])}
     runs = read_runs(run.environment, run.spark)
     found = read_jobs(run.environment, run.plan.queries, runs=runs, client=run.stopping.client, accept_no_job=True)

@@ -15,19 +15,17 @@ from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.journal.journal import (
     BEGUN,
     FILLING,
-    JOBS,
     OF_ANOTHER,
     UNDOING,
     UNDONE,
-    UNPAUSE,
     WITHDRAWN,
     read_journals,
 )
+from surestart.journal.protocol import JOBS, STOP, UNPAUSE
 from surestart.remedies.basis.beside import BesideNotExact
 from surestart.remedies.basis.plan import Plan, plan_again
 from surestart.remedies.basis.step_context import StepContext, again, carried_on, enter, enter_done, read_again, stopped
 from surestart.remedies.jobs.databricks_jobs import ResumedJobs, read_stopped_jobs, resume_jobs
-from surestart.remedies.jobs.plan_jobs import STOP
 from surestart.remedies.jobs.state import without_held
 from surestart.typed import is_plan
 

@@ -21,16 +21,14 @@ from surestart.journal.journal import (
     DONE,
     FILLING,
     FINISHED,
-    JOBS,
     OF_ANOTHER,
     RELEASED,
     UNDOING,
     UNDONE,
-    UNPAUSE,
     WITHDRAWN,
     read_journals,
 )
-from surestart.remedies.basis.beside import CHECK
+from surestart.journal.protocol import CHECK, JOBS, LOOK, STOP, UNPAUSE
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.remedies.basis.step_context import (
     StepContext,
@@ -43,7 +41,7 @@ from surestart.remedies.basis.step_context import (
     refuse_rivals,
 )
 from surestart.remedies.jobs.databricks_jobs import StoppedJobs, read_stopped_jobs, stop_jobs
-from surestart.remedies.jobs.plan_jobs import LOOK, STOP, read_jobs_now
+from surestart.remedies.jobs.plan_jobs import read_jobs_now
 from surestart.remedies.jobs.set_jobs_back import going_back, what_of
 from surestart.remedies.jobs.state import taken_over, with_new_jobs
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from surestart.errors import Refused
 from surestart.history.run_table import read_runs
-from surestart.journal.protocol import RESTORE, kind_of
+from surestart.journal.protocol import KEEP, RESTORE, kind_of
 from surestart.journal.stage_start import read_kept
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import BESIDE
@@ -24,7 +24,7 @@ def refuse_new_loss(run: StepContext, begun: bool) -> None:
     """Raises while every row is still where it was, or where its removal can be undone."""
     if run.plan.remedy == "retire" or run.plan.method == BESIDE:
         return  # Removed for good, or looked at when all is filled.
-    if any(step.kind == RESTORE for step in run.plan.steps):
+    if run.plan.of_kind(RESTORE):
         refuse_new_rewind_loss(run, begun)
         return
     removing = {step.stage: step for step in run.plan.steps if kind_of(step.kind).removes_rows}
@@ -55,7 +55,7 @@ def _planned(run: StepContext, step: Step | None) -> int:
 
 
 def _kept(run: StepContext, link: Link) -> DataFrame | None:
-    keep = next((step for step in run.plan.steps if step.kind == "keep" and step.stage == link.name), None)
+    keep = next((step for step in run.plan.of_kind(KEEP) if step.stage == link.name), None)
     if keep is None:
         return None
     if keep.id in run.journal.done:

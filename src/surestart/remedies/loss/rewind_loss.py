@@ -69,9 +69,7 @@ def counts_by_position(spark: SparkSession, link: Link) -> bool:
 def refuse_new_rewind_loss(run: StepContext, begun: bool) -> None:
     """Raises where more rows would be lost by now than when the plan was made, while those of its first stage are still
     where they were."""
-    versions = {
-        str(step.arguments["table"]): int(step.arguments["to"]) for step in run.plan.steps if step.kind == RESTORE
-    }
+    versions = {str(step.arguments["table"]): int(step.arguments["to"]) for step in run.plan.of_kind(RESTORE)}
     links = [link for link in run.chain.below(run.plan.stage) if link.name in run.plan.touched]
     loss = find_rewind_loss(run.spark, run.environment, links, versions)
     if loss.rows <= run.plan.loss:

@@ -21,6 +21,7 @@ from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Link, Output
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.same_topic import describe_other_topic
+from surestart.sources.abilities import folder_of, topic_of
 from surestart.sources.files import FileSource, file_listing
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.delta_table import read_columns, read_table
@@ -54,10 +55,11 @@ class SourceGives:
     def lost(self, rows: DataFrame) -> DataFrame | None:
         """Of rows with a position: those that will not come again. None: every one will."""
         source = self.link.stage.source
-        if isinstance(source, KafkaSource):
-            return self._not_in_topic(rows, source)
-        if isinstance(source, FileSource):
-            return self._not_in_files(rows, source)
+        topic, folder = topic_of(source), folder_of(source)
+        if topic is not None:
+            return self._not_in_topic(rows, topic)
+        if folder is not None:
+            return self._not_in_files(rows, folder)
         if self.link.input is not None:
             if read_columns(self.spark, self.link.input) is None:
                 return rows
@@ -71,16 +73,16 @@ class SourceGives:
     def describe(self, groups: Sequence[Any]) -> tuple[str, bool]:
         """Why the lost rows cannot come again, and whether because the topic is another one. groups: source, partition,
         n and last of each partition or file."""
-        source, evidence = self.link.stage.source, self.evidence
-        if isinstance(source, KafkaSource) and evidence is not None:
-            marks = {row["partition"]: row["last"] + 1 for row in groups if row["source"] == source.topic}
+        topic, evidence = topic_of(self.link.stage.source), self.evidence
+        if topic is not None and evidence is not None:
+            marks = {row["partition"]: row["last"] + 1 for row in groups if row["source"] == topic.topic}
             why = describe_other_topic(evidence, self.topic_id, marks)
             if why:
                 return why, True
             ranges = ", ".join(f"{one.partition} from {one.earliest}" for one in evidence.partitions[:6])
             compacted = ", without those that compaction has removed" if _is_compacted(evidence) else ""
-            return f"{source.topic} has offsets of partition {ranges} on{compacted}", False
-        if isinstance(source, FileSource):
+            return f"{topic.topic} has offsets of partition {ranges} on{compacted}", False
+        if folder_of(self.link.stage.source) is not None:
             places = f"{len(groups)} file{'' if len(groups) == 1 else 's'}"
             return f"{places} in {self.environment.landing} are gone, or not what was read", False
         if self.link.input is not None:
@@ -146,15 +148,15 @@ def _of_files(rows: DataFrame, files: DataFrame) -> DataFrame:
 def read_giving(spark: SparkSession, environment: Environment, link: Link, topic_id: str = "") -> SourceGives:
     """What the source will give. It is asked once, however many tables of the plan depend on it."""
     giving = SourceGives(spark, environment, link, topic_id)
-    source = link.stage.source
-    if isinstance(source, KafkaSource):
+    topic, folder = topic_of(link.stage.source), folder_of(link.stage.source)
+    if topic is not None:
         from surestart.facts.kafka.evidence import read_kafka_evidence
 
-        return replace(giving, evidence=read_kafka_evidence(source.bootstrap, source.topic, source.security))
-    if isinstance(source, FileSource):
+        return replace(giving, evidence=read_kafka_evidence(topic.bootstrap, topic.topic, topic.security))
+    if folder is not None:
         rows = read_row_positions(spark, link.outputs)
         if rows is not None:
-            judged = _judge_files(giving, source, rows)
+            judged = _judge_files(giving, folder, rows)
             as_read = judged.where("as_read").select("source", "partition", "last")
             files = judged.limit(_FILES + 1).collect()
             if len(files) > _FILES:

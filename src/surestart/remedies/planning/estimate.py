@@ -23,7 +23,7 @@ from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Effect, Step
 from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.loss.loss import Loss
-from surestart.sources.files import FileSource
+from surestart.sources.abilities import folder_of
 from surestart.typed import NextCommand, Words
 from surestart.verdict.change_safety import LEFT_OUT, find_left_out
 from surestart.words.amounts import size_text
@@ -142,7 +142,7 @@ def _pace(one: LinkFacts, runs: Sequence[RunRecord]) -> _Pace | None:
 def _rows_per_unit(one: LinkFacts, own: Sequence[RunRecord]) -> float:
     """How many rows one counted input row stands for. For landed files Spark counts files: then it is the rows of the
     table divided by the files of all runs."""
-    if not isinstance(one.link.stage.source, FileSource):
+    if folder_of(one.link.stage.source) is None:
         return 1.0
     files = sum(run.rows or 0 for run in own if run.query_id == one.checkpoint.query_id)
     held = sum(table.rows or 0 for table in one.tables.values())

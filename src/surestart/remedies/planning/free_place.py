@@ -20,7 +20,6 @@ from surestart.remedies.basis.durable import Signpost, read_signpost
 from surestart.remedies.basis.fork_folder import is_free
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.remedies.steps.move import SCRATCH
-from surestart.streams.as_pipeline import DeclaredStage
 from surestart.streams.stream import absolute_place
 from surestart.typed import NextCommand, surestart, typed
 
@@ -154,8 +153,7 @@ def _of_others(environment: Environment, chain: Chain, link: Link, target: Path)
         if other.name != link.name and (_is_within(there, place) or _is_within(place, there)):
             yield f"{target} is, contains or is inside the checkpoint of {other.name}, {other.checkpoint}"
         # What a declared stream reads and nobody has said, its checkpoint says without a path.
-        stage = other.stage
-        said = stage.stream if isinstance(stage, DeclaredStage) else stage.declare(environment)
+        said = other.stage.declare(environment)
         for source in said.sources:
             if source.path and _is_within(there, checkpoint_place(source.path)):
                 yield f"{target} is inside {source.path}, which {other.name} reads"

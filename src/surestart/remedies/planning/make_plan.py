@@ -15,10 +15,11 @@ from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
+from surestart.journal.protocol import KEEP
 from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import Effect, Plan, Step, steps_of_kind
 from surestart.remedies.basis.preconditions import (
     LinkFacts,
     TableFacts,
@@ -76,7 +77,7 @@ def plan_in_place(
     loss = together(list(losses.values()))
     check_loss(loss, request, remedy, environment, stage)
     steps, effects = _steps(spark, environment, facts, rules, losses)
-    marks = {step.stage: step.arguments["sha256"] for step in steps if step.kind == "keep"}
+    marks = {step.stage: step.arguments["sha256"] for step in steps_of_kind(steps, KEEP)}
     for one in facts:
         keeps = plan_keeps_rows(rules[one.link.name])
         below_top = one.link.name != stage

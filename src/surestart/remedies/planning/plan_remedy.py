@@ -28,7 +28,7 @@ from surestart.remedies.planning.plan_rewind import plan_rewind
 from surestart.remedies.planning.rewind_choice import RewindTo
 from surestart.remedies.planning.wanted import Request, Wanted
 from surestart.runs.judge_start import judge_stage
-from surestart.sources.kafka import KafkaSource
+from surestart.sources.abilities import topic_of
 from surestart.streams.stream import Stream
 from surestart.typed import Words
 from surestart.verdict.diagnose import Diagnosis
@@ -60,9 +60,10 @@ def plan_remedy(
     )
     for link in chain.below(name):
         refuse_unfinished(environment, link.query, spark, place)
-        if isinstance(link.stage.source, KafkaSource):
+        topic = topic_of(link.stage.source)
+        if topic is not None:
             # Before the jobs are paused and rows are cleared: the remedy begins a new stream in the end.
-            link.stage.source.refuse_shown_secrets(spark)
+            topic.refuse_shown_secrets(spark)
     request = Request(
         settings=settings or {},
         pipeline=pipeline,

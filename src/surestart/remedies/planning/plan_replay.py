@@ -36,7 +36,7 @@ from surestart.remedies.planning.estimate import describe_cheaper, size_of_table
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.rewind_back import copied_by_rewind
 from surestart.remedies.planning.wanted import Request
-from surestart.sources.files import FileSource
+from surestart.sources.abilities import folder_of
 from surestart.typed import surestart
 
 
@@ -321,7 +321,7 @@ def _missing(spark: SparkSession, environment: Environment, link: Link, rule: St
         rows = some if rows is None else rows.unionAll(some)
     assert rows is not None
     # A file is read from its first line; what a topic held below the first row may have been gone already.
-    first = F.lit(0) if isinstance(link.stage.source, FileSource) else F.min("offset")
+    first = F.lit(0) if folder_of(link.stage.source) else F.min("offset")
     counted = (
         rows.distinct()
         .groupBy("source", "partition")

@@ -24,7 +24,7 @@ from surestart.remedies.basis.position_sets import Range, inside, read_range_row
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.remedies.steps.database import loading, removal_of
-from surestart.sinks.abilities import Fillable, Hole, WritesDatabases
+from surestart.sinks.abilities import Hole, databases_of, fillable
 from surestart.sinks.postgres.remedy import fill_rows
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.spark.delta_table import read_table
@@ -54,13 +54,13 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     )
     with applied(run.spark, pairs(EVERYWHERE)):
         for sink in sinks_of(stage.sink):
-            if isinstance(sink, Fillable):
-                sink.fill_once(hole)
-            elif isinstance(sink, WritesDatabases):
-                for database in sink.databases():
-                    fail_point("remedy.backfill.before_database")
-                    added[database.target] = _fill_database(run, link, database, rows, ranges)
-            else:
+            filled, databases = fillable(sink), databases_of(sink)
+            if filled is not None:
+                filled.fill_once(hole)
+            for database in () if filled else databases:
+                fail_point("remedy.backfill.before_database")
+                added[database.target] = _fill_database(run, link, database, rows, ranges)
+            if not (filled or databases):
                 raise Refused(
                     f"{link.query} writes to a {type(sink).__name__}, which no backfill can write",
                     meaning="Nothing was written.",

@@ -14,6 +14,7 @@ from typing import Any
 from surestart.errors import Refused
 from surestart.facts.postgres.types import staged_columns
 from surestart.history.describe_run import plan_command
+from surestart.journal.protocol import DATABASE
 from surestart.journal.stage_start import read_kept
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import beside_of
@@ -91,9 +92,9 @@ def find_undo_loss(
     """Rows of the stage's databases that the undo takes out again, and that will not come again. lost: which of rows do
     not, by the tables as they are after it."""
     losses = []
-    for step in run.plan.steps:
+    for step in run.plan.of_kind(DATABASE):
         kept = run.facts(step.id).get("kept")
-        if step.kind != "database" or step.stage != link.name or not kept or step.id in run.journal.undone:
+        if step.stage != link.name or not kept or step.id in run.journal.undone:
             continue
         marks = None
         if step.arguments["keeps"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from surestart.errors import Refused
 from surestart.history.describe_run import plan_command
+from surestart.journal.protocol import OWN_SINK
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import Link, OwnSink
 from surestart.remedies.basis.plan import Step, plan_again
@@ -59,9 +60,9 @@ def find_sink_undo_loss(
     """Rows of the stage's own sinks that the undo takes out again, and that will not come again. lost: which of rows do
     not, by the tables as they are after it."""
     losses = []
-    for step in run.plan.steps:
+    for step in run.plan.of_kind(OWN_SINK):
         done = step.id in run.journal.done and step.id not in run.journal.undone
-        if step.kind != "sink" or step.stage != link.name or not done:
+        if step.stage != link.name or not done:
             continue
         own = find_own_sink(run, step)
         now, then = own.read_positions(run.spark), own.read_positions(run.spark, run.digest)

@@ -21,6 +21,7 @@ from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.basis.step_context import StepContext
+from surestart.sources.abilities import topic_of
 from surestart.sources.kafka import KafkaSource
 
 
@@ -75,17 +76,16 @@ def _start(run: StepContext, link: Link, how: dict[str, Any]) -> StageStart:
     if link.input is not None:
         version = _mark_version(run, link) if how.get("caught_up") else None
         return StageStart(run.digest, link.name, version=version, kept=kept and version is None and not link.keyed)
-    if isinstance(link.stage.source, KafkaSource):
-        return StageStart(run.digest, link.name, below=_kafka_offsets(run, link) if kept else None, kept=kept)
+    topic = topic_of(link.stage.source)
+    if topic is not None:
+        return StageStart(run.digest, link.name, below=_kafka_offsets(run, link, topic) if kept else None, kept=kept)
     return StageStart(run.digest, link.name, kept=kept)
 
 
-def _kafka_offsets(run: StepContext, link: Link) -> dict[str, int]:
+def _kafka_offsets(run: StepContext, link: Link, source: KafkaSource) -> dict[str, int]:
     """Of every partition that the topic has now: the offset behind the rows that stay, or its earliest above that."""
     from surestart.facts.kafka.evidence import read_kafka_evidence
 
-    source = link.stage.source
-    assert isinstance(source, KafkaSource)
     kept = read_kept(run.spark, run.environment, run.digest, link.name)
     topic = recorded_topic(read_runs(run.environment, run.spark), link, run.environment)
     if run.plan.method != BESIDE:
