@@ -66,3 +66,29 @@ def test_fields_are_explained_one_a_line() -> None:
     assert {path.name: found for path in SRC.rglob("*.py") if (found := fields_in_a_row(path.read_text()))} == {}
     assert fields_in_a_row('class A:\n    """One. b: two. c: three."""\n    b: int\n    c: int\n') == ["A"]
     assert fields_in_a_row('class A:\n    """One.\n\n    b: two.\n    c: three."""\n    b: int\n    c: int\n') == []
+
+
+# Nobody would guess what they name.
+UNGUESSABLE = {"world", "put_back", "half_way", "stand_still", "foretell", "give_up", "claiming", "reach", "unsaid"}
+
+
+def names_given(text: str) -> set[str]:
+    """What the text gives a name to: classes, functions, arguments, fields and variables."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return {name.strip("_").lower() for name in found}
+
+
+def test_no_name_is_a_riddle() -> None:
+    given = {path: names_given(path.read_text(encoding="utf-8")) | {path.stem} for path in SRC.rglob("*.py")}
+
+    assert {
+        str(path.relative_to(SRC)): names & UNGUESSABLE for path, names in given.items() if names & UNGUESSABLE
+    } == {}
+    assert names_given("def a(world): half_way = 1\nclass C:\n    put_back: int\n") > {"world", "half_way", "put_back"}

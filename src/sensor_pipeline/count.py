@@ -69,27 +69,27 @@ def count_rows(
     begins: the first offset that each partition of a topic still has, asked when all records have been read.
     """
     # From the end of the pipeline to its beginning: what comes in meanwhile is then pending, and nothing from nowhere.
-    reach = {stage: read_stage_progress(environment.checkpoint(stage)) for stage in STAGES}
+    progress = {stage: read_stage_progress(environment.checkpoint(stage)) for stage in STAGES}
     decodes, merges = last != "raw-ingest", last == "merge-gold"
     tally = Tally(judge, decodes)
     gold_files = read_table_files(environment, "sensor_gold")
     deserialized = quarantined = gold = 0
     if decodes:
-        below = _trusted(reach["merge-gold"], rows_there=bool(gold_files.files))
+        below = _trusted(progress["merge-gold"], rows_there=bool(gold_files.files))
         for position, unread in _rows(read_table_files(environment, "sensor_readings_deserialized", below), ()):
             tally.decoded(position, DESERIALIZED, unread)
             deserialized += 1
         for position, unread in _rows(read_table_files(environment, "sensor_quarantine"), ()):
             tally.decoded(position, QUARANTINED, unread)
             quarantined += 1
-    below = _trusted(reach["deserialize"], rows_there=deserialized + quarantined > 0)
+    below = _trusted(progress["deserialize"], rows_there=deserialized + quarantined > 0)
     raw_files = read_table_files(environment, "sensor_raw", below)
     raw, begun = 0, set()
     for position, unread, payload in _rows(raw_files, ("payload",)):
         tally.raw(position, payload, unread)
         begun.add(position[0])
         raw += 1
-    has_read = read_by_raw_ingest(reach["raw-ingest"], frozenset(begun))
+    has_read = read_by_raw_ingest(progress["raw-ingest"], frozenset(begun))
     produced = 0
     first: dict[tuple[str, int], int] = {}
     for position, payload in records:
@@ -123,9 +123,9 @@ def count_rows(
     )
 
 
-def _trusted(reach: StageProgress, rows_there: bool) -> StageProgress | None:
+def _trusted(progress: StageProgress, rows_there: bool) -> StageProgress | None:
     """How far the stage has come; None where its checkpoint is not there but its output is: then no row is excused."""
-    return None if reach.committed is None and rows_there else reach
+    return None if progress.committed is None and rows_there else progress
 
 
 def _still_there(first: Mapping[tuple[str, int], int]) -> Callable[[RowPosition], bool]:

@@ -50,23 +50,23 @@ def read_table_files(environment: Environment, name: str, below: StageProgress |
     files = read_active_files(table.path, log.latest_version)
     unread: frozenset[str] = frozenset()
     if below is not None:
-        reach = progress_in_table(below, log.table_id, log.latest_version)
+        progress = progress_in_table(below, log.table_id, log.latest_version)
         # A position that cannot be known counts as everything: better a row too many called lost than one too few.
-        if reach.how in (READ_NOTHING, READ_UP_TO):
-            read = read_active_files(table.path, reach.version) if reach.how == READ_UP_TO else ()
+        if progress.how in (READ_NOTHING, READ_UP_TO):
+            read = read_active_files(table.path, progress.version) if progress.how == READ_UP_TO else ()
             unread = frozenset(file.path for file in files) - {file.path for file in read}
     return TableFiles(folder, table.label, files, unread)
 
 
-def read_by_raw_ingest(reach: StageProgress, begun: frozenset[str]) -> Callable[[tuple[str, int, int]], bool]:
+def read_by_raw_ingest(progress: StageProgress, begun: frozenset[str]) -> Callable[[tuple[str, int, int]], bool]:
     """Whether the stage has read the record at a position. begun: sources of which its table has rows; a file is read
     whole, so of those nothing is pending."""
-    if reach.committed is None and not reach.problem and not begun:
+    if progress.committed is None and not progress.problem and not begun:
         return lambda position: False
-    if reach.kafka:
-        return lambda position: position[2] < reach.kafka.get(position[0], {}).get(position[1], 0)
-    if reach.files is not None:
-        listed = read_listed_files(reach.checkpoint, reach.files)
+    if progress.kafka:
+        return lambda position: position[2] < progress.kafka.get(position[0], {}).get(position[1], 0)
+    if progress.files is not None:
+        listed = read_listed_files(progress.checkpoint, progress.files)
         return lambda position: position[0] in begun or plain_path(position[0]) in listed
     # As with tables: what is not known counts as read.
     return lambda position: True

@@ -57,7 +57,7 @@ def test_rows_from_a_mark_on_go_once_and_come_back_the_same(database: Database) 
 
     done = remove_rows(some)
 
-    assert (done.target, done.rows, done.put_back) == ("public.events", 1800, 0)
+    assert (done.target, done.rows, done.restored) == ("public.events", 1800, 0)
     assert offsets(database) == list(range(1200))
     assert remove_rows(some) == done
     assert database.rows(LEDGER) == {(f"remedy-{DIGEST[:16]}", 0, 1800, 0): 1}
@@ -67,7 +67,7 @@ def test_rows_from_a_mark_on_go_once_and_come_back_the_same(database: Database) 
     database.execute("INSERT INTO events VALUES ('late', 0, 1200, 1, 'topic'), ('late', 7, 0, 1, 'topic')")
     back = restore_rows(some)
 
-    assert (back.rows, back.put_back) == (2, 1800)
+    assert (back.rows, back.restored) == (2, 1800)
     assert content(database) == before
     assert restore_rows(some) == back
     assert content(database) == before
@@ -108,7 +108,7 @@ def test_a_key_whose_row_goes_gets_its_former_reading_and_the_undo_gives_the_tab
 
     done = remove_rows(some, load)
 
-    assert (done.rows, done.put_back) == (50, 50)
+    assert (done.rows, done.restored) == (50, 50)
     assert offsets(database, "gold") == [*range(1950, 2000), *range(2900, 2950)]
     assert database.staging_tables() == set()
     database.execute("UPDATE gold SET value = -1, \"offset\" = 5000 WHERE sensor = 's3'")
@@ -139,7 +139,7 @@ def test_all_rows_give_way_to_new_ones_in_one_transaction_and_come_back_the_same
     assert done.rows == sum(before.values())
     new = content(database, "gold")
     wanted = list({row[0]: row for row in rows}.values()) if key else rows
-    assert done.put_back == len(wanted) == sum(new.values())
+    assert done.restored == len(wanted) == sum(new.values())
     assert sorted(row[0] for row in new.elements()) == sorted(str(row[0]) for row in wanted)
     assert remove_rows(some, load) == done
     assert len(seen) == 1
@@ -163,7 +163,7 @@ def test_the_undo_of_a_step_that_was_never_done_changes_nothing(database: Databa
     positioned(database, "events")
     before = content(database)
 
-    assert restore_rows(removal(database)).put_back == 0
+    assert restore_rows(removal(database)).restored == 0
     assert content(database) == before
 
 
@@ -262,8 +262,8 @@ def test_the_undo_whose_kept_rows_are_gone_changes_nothing(database: Database) -
     positioned(database, "events")
     some = removal(database, marks=(("topic", 0, 1200),))
     done = remove_rows(some)
-    drop_kept(some.url, done.kept, DIGEST)
-    drop_kept(some.url, done.kept, DIGEST)
+    drop_kept(some.url, done.kept_table, DIGEST)
+    drop_kept(some.url, done.kept_table, DIGEST)
 
     assert not is_kept(some)
     with pytest.raises(Refused) as refused:

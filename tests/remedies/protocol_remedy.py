@@ -82,7 +82,7 @@ def make_plan(world: World, how: str, stage: str, cut: int, run: bool) -> Plan:
         environment=FACTS,
         created_at=world.tick(),
         touched=tuple(touched),
-        world=_as_world(world, touched),
+        preconditions=_as_world(world, touched),
         steps=tuple(steps),
         undo="possible",
         pipeline="sensor",
@@ -293,7 +293,7 @@ def _refuse_open(world: World, query: str, digest: str = "") -> None:
 
 
 def _check_world(world: World, plan: Plan) -> None:
-    moves = describe_moves(plan.world, _as_world(world, plan.touched))
+    moves = describe_moves(plan.preconditions, _as_world(world, plan.touched))
     _refuse_gone(world, plan)
     if moves:
         raise Refused("; ".join(moves), meaning="model", next="model", code="PlanStale")

@@ -93,7 +93,8 @@ def test_an_edited_plan_and_one_of_another_place_are_refused(spark: Any, stood: 
         apply(spark, elsewhere, plan)
     with pytest.raises(UsageError, match="is not 'local/sensor-merge-gold'"):
         apply_plan(spark, stood, chain_of(stood), plan, lambda plan: "local/sensor-raw-ingest")
-    stranger = replace(plan, world={**plan.world, "merge-gold": {**plan.world["merge-gold"], "query_id": "x"}})
+    other = {**plan.preconditions["merge-gold"], "query_id": "x"}
+    stranger = replace(plan, preconditions={**plan.preconditions, "merge-gold": other})
     with pytest.raises(SurestartError, match="the plan is stale"):
         apply(spark, stood, stranger)
 

@@ -44,7 +44,7 @@ WRONG = {
     "a start of a stage that is not there": {"steps": step("start", "", starts={"payroll": {}})},
     "a database that is not there": {"steps": step("database", "merge-gold", target="payroll", place="here")},
     "fewer stages claimed": {"touched": ("deserialize",)},
-    "no world": {"world": {}},
+    "no preconditions": {"preconditions": {}},
     "a change above": {"steps": step("retire", "raw-ingest")},
 }
 

@@ -51,7 +51,7 @@ def test_an_undone_reset_leaves_what_was_there_and_goes_on(
     found = contents(spark, stood)
     touched = [query for query in plan.queries if found[query] != before[query]]
     assert not touched
-    tables = [name for one in plan.world.values() for name in one["tables"]]
+    tables = [name for one in plan.preconditions.values() for name in one["tables"]]
     assert {name: found[name] == before[name] for name in tables} == dict.fromkeys(tables, True)
     land_more(stood)
     run_stages(spark, stood)

@@ -37,7 +37,7 @@ def make_plan(**given: Any) -> Plan:
         },
         "created_at": FIRST_MINUTE,
         "touched": ("raw-ingest", "deserialize", "merge-gold"),
-        "world": {},
+        "preconditions": {},
         "steps": STEPS,
         "effects": (
             Effect("sensor_raw", "remove rows", 3_500, 8, 120_000),

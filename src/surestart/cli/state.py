@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         # Format 2: only the batch's own commit says what its files are called.
         checkpoint = read_checkpoint(args.path, storage, entries=planned - args.batch + 2)
     if isinstance(storage, BoundedStorage):
-        storage = BoundedStorage(storage.storage, ReadBudget(bytes=BYTES), storage.kept)
+        storage = BoundedStorage(storage.storage, ReadBudget(bytes=BYTES), storage.remembered)
     try:
         if args.check:
             return _check(args, storage, checkpoint)

@@ -69,7 +69,7 @@ def check_move(before: str, after: str) -> None:
         raise ValueError(f"a remedy that is {before} cannot become {after}")
 
 
-WHILE_RUNNING, WHILE_STOPPED, AFTERWARDS = "beside", "still", "after"
+WHILE_RUNNING, WHILE_STOPPED, AFTERWARDS = "running", "stopped", "afterwards"
 # What a step changes, and an undo has to find again.
 TABLE, CHECKPOINT, PLACE, DATABASE, OWN_SINK = "table", "checkpoint", "place", "database", "sink"
 # Kinds that somebody looks for in a plan or a journal (`Plan.of_kind`).

@@ -138,8 +138,8 @@ def read_begin_stand(checkpoint: str, start: StageStart | None) -> InputStand | 
     return read_stand(checkpoint, start.version, f"{start.stage} as of {start.digest}")
 
 
-def in_first_snapshot(reach: StageProgress) -> bool:
-    return reach.delta is None or reach.delta.initial_snapshot
+def in_first_snapshot(progress: StageProgress) -> bool:
+    return progress.delta is None or progress.delta.initial_snapshot
 
 
 def read_kept(spark: SparkSession, environment: Environment, digest: str, stage: str) -> DataFrame:

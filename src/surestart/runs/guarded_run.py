@@ -109,7 +109,7 @@ class GuardedRun:
             except Exception as problem:  # noqa: BLE001  The stream's own result stands, whatever the history's fate.
                 self._warn(_not_written(self._stage.name, self._environment, problem))
         if self._claim is not None:
-            self._give_up(self._claim, left)
+            self._release(self._claim, left)
 
     def _has_something_to_say(self, outcome: str) -> bool:
         run = self.record
@@ -117,7 +117,7 @@ class GuardedRun:
             return True
         return bool(run.query_id and (run.batches or outcome != FINISHED or run.accepted or self._died))
 
-    def _give_up(self, claim: HeldClaim, left: Sequence[RunRecord]) -> None:
+    def _release(self, claim: HeldClaim, left: Sequence[RunRecord]) -> None:
         try:
             if left:
                 # The next run of the query writes them.

@@ -47,7 +47,7 @@ from surestart.words.next_commands import Commands
 AskDelta = Callable[[SourceDeclaration, int | None], DeltaSourceEvidence]
 AskSource = Callable[[SourceDeclaration, Checkpoint], tuple[Finding, ...]]
 SourceEvidence = DeltaSourceEvidence | FileSourceEvidence | tuple[Finding, ...]
-_HALF_WAY = "REMEDY_UNFINISHED"
+_UNFINISHED = "REMEDY_UNFINISHED"
 _FIRST_START = ("CHECKPOINT_ABSENT", "NEVER_STARTED")
 _WORST = (Acceptance.SKIPS, Acceptance.DUPLICATES, Acceptance.CANNOT_TELL, Acceptance.ACCEPTS)
 
@@ -214,7 +214,7 @@ def read_stage(
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst first. A remedy that stands half-way comes before all: the rest is what it has left so far."""
-    return worst_first(sorted(findings, key=lambda finding: finding.code != _HALF_WAY))
+    return worst_first(sorted(findings, key=lambda finding: finding.code != _UNFINISHED))
 
 
 def _judge_sinks(

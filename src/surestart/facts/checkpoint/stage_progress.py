@@ -40,12 +40,12 @@ class StageProgress:
 def read_stage_progress(checkpoint: str) -> StageProgress:
     """How far the query has read, by its newest committed batch. What cannot be read is a problem of the answer."""
     found = read_checkpoint(checkpoint, entries=2)
-    reach = StageProgress(checkpoint, found.latest_planned, found.latest_committed)
+    progress = StageProgress(checkpoint, found.latest_planned, found.latest_committed)
     if found.exists is None:
         why = found.metadata_fault.detail if found.metadata_fault else "no answer"
         return StageProgress(checkpoint, problem=f"the checkpoint cannot be read: {why}")
     if found.latest_committed is None:
-        return reach
+        return progress
     entry = found.offsets.get(found.latest_committed)
     if not isinstance(entry, OffsetLogEntry) or len(entry.sources) != 1:
         why = "is missing" if entry is None else "is damaged" if not isinstance(entry, OffsetLogEntry) else "is not one"
@@ -78,13 +78,13 @@ class TableProgress:
     problem: str = ""
 
 
-def progress_in_table(reach: StageProgress, table_id: str, latest: int) -> TableProgress:
+def progress_in_table(progress: StageProgress, table_id: str, latest: int) -> TableProgress:
     """What the stage has read of the table, whose newest version is `latest`."""
-    if reach.problem:
-        return TableProgress(UNKNOWN, problem=reach.problem)
-    if reach.committed is None:
+    if progress.problem:
+        return TableProgress(UNKNOWN, problem=progress.problem)
+    if progress.committed is None:
         return TableProgress(NOTHING)
-    position = reach.delta
+    position = progress.delta
     if position is None:
         return TableProgress(UNKNOWN, problem="the checkpoint holds no position in a Delta table")
     if position.table_id != table_id:

@@ -85,10 +85,10 @@ def commit_name(version: int) -> str:
 def read_listing(files: Storage, *, again: bool = False) -> LogListing:
     """Everything that later reads need, from one listing and a look behind its end; of one look at a table once, unless
     asked for again."""
-    kept = files.kept if isinstance(files, BoundedStorage) else {}
-    if again or "_delta_log" not in kept:
-        kept["_delta_log"] = _read_listing(bounded(files))
-    found: LogListing = kept["_delta_log"]
+    remembered = files.remembered if isinstance(files, BoundedStorage) else {}
+    if again or "_delta_log" not in remembered:
+        remembered["_delta_log"] = _read_listing(bounded(files))
+    found: LogListing = remembered["_delta_log"]
     return found
 
 

@@ -51,7 +51,7 @@ class BoundedStorage(StorageOf):
 
     budget: ReadBudget = field(default_factory=ReadBudget)
     # What one question has read and the next of the same look needs again, such as a listing.
-    kept: dict[str, Any] = field(default_factory=dict)
+    remembered: dict[str, Any] = field(default_factory=dict)
 
     def list_folder(self, path: str) -> Iterator[FolderEntry]:
         for entry in self.storage.list_folder(path):

@@ -169,9 +169,9 @@ def _kept_tables(journal: Journal | None, path: str) -> tuple[_KeptTable, ...]:
         return ()
     facts = [journal.facts(step) for step in sorted(journal.done) if step.startswith("database:")]
     return tuple(
-        _KeptTable(str(one["place"]), str(one["kept"]))
+        _KeptTable(str(one["place"]), str(one["kept_table"]))
         for one in facts
-        if one.get("kept") and one.get("query") == query
+        if one.get("kept_table") and one.get("query") == query
     )
 
 

@@ -1,7 +1,7 @@
 """A remedy as a value: printed, saved, reviewed, applied by its digest, refused when what it rests on has changed.
 
-    {"schema_version": 1, "digest": …, "remedy": "reset", "stage": "raw-ingest", "environment": {…}, "world": {…},
-     "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], "losses": {…}, "undo": …}
+    {"schema_version": 1, "digest": …, "remedy": "reset", "stage": "raw-ingest", "environment": {…},
+     "preconditions": {…}, "steps": [{"id": "clear:sensor_raw", "kind": "clear", …}, …], "effects": […], …}
 
 The digest covers everything else, so that an edited plan is another plan, which nobody has made.
 
@@ -76,7 +76,7 @@ class Plan:
     environment: Mapping[str, str]
     created_at: int
     touched: tuple[str, ...]
-    world: Mapping[str, Any]
+    preconditions: Mapping[str, Any]
     steps: tuple[Step, ...]
     effects: tuple[Effect, ...] = ()
     statements: tuple[str, ...] = ()
@@ -101,7 +101,9 @@ class Plan:
     def queries(self) -> tuple[str, ...]:
         """The names by which the gate knows the queries: pipeline and stage, or the name of a declared stream."""
         pipeline = self.environment["pipeline"]
-        return tuple(str(self.world.get(stage, {}).get("query", f"{pipeline}-{stage}")) for stage in self.touched)
+        return tuple(
+            str(self.preconditions.get(stage, {}).get("query", f"{pipeline}-{stage}")) for stage in self.touched
+        )
 
     def of_kind(self, kind: str) -> tuple[Step, ...]:
         return steps_of_kind(self.steps, kind)
@@ -248,7 +250,7 @@ _ALONE = ("backfill", "retire", "restart", "move")
 def check_names(plan: Plan, chain: Chain, environment: Environment, verb: str = "apply") -> None:
     """Raises Refused when a step is for a stage, a table or a database that the pipeline does not write."""
     links = {link.name: link for link in chain}
-    strange = [name for name in (plan.stage, *plan.touched, *plan.world) if name not in links]
+    strange = [name for name in (plan.stage, *plan.touched, *plan.preconditions) if name not in links]
     strange += [what for step in plan.steps for what in _strange(step, links)]
     if strange:
         raise _refused(plan, environment, f"{', '.join(dict.fromkeys(strange))}: not of this pipeline", verb)
@@ -260,10 +262,10 @@ def check_touched(plan: Plan, chain: Chain, environment: Environment) -> None:
         wanted: tuple[str, ...] = ()
     else:
         wanted = (plan.stage,) if plan.remedy in _ALONE else tuple(link.name for link in chain.below(plan.stage))
-    if plan.remedy != "resume" and (plan.touched != wanted or set(plan.world) != set(wanted)):
+    if plan.remedy != "resume" and (plan.touched != wanted or set(plan.preconditions) != set(wanted)):
         raise _refused(
             plan, environment, f"it touches {', '.join(plan.touched) or 'nothing'} and was made for the state of "
-            f"{', '.join(plan.world) or 'nothing'}; a {plan.remedy} of {plan.stage} touches {', '.join(wanted)}"
+            f"{', '.join(plan.preconditions) or 'nothing'}; a {plan.remedy} of {plan.stage} touches {', '.join(wanted)}"
         )  # fmt: skip
     changed = {step.stage for step in plan.steps if step.stage and kind_of(step.kind).changes_stage}
     changed |= {name for step in plan.steps for name in step.arguments.get("starts", {})}

@@ -191,13 +191,13 @@ def as_preconditions(facts: Sequence[LinkFacts]) -> dict[str, Any]:
                 for name, table in one.tables.items()
             },
             **({"databases": as_database_preconditions(one.link)} if one.link.databases else {}),
-            **({"sinks": _as_sinks_world(one.link)} if one.link.own_sinks else {}),
+            **({"sinks": _as_sinks_told(one.link)} if one.link.own_sinks else {}),
         }
         for one in facts
     }
 
 
-def _as_sinks_world(link: Link) -> dict[str, dict[str, str]]:
+def _as_sinks_told(link: Link) -> dict[str, dict[str, str]]:
     held = {own.target: (own, own.sink.read_holdings(own.environment)) for own in link.own_sinks}
     return {
         target: {"id": found.id, "version": found.version, "label": own.label} for target, (own, found) in held.items()
@@ -206,7 +206,7 @@ def _as_sinks_world(link: Link) -> dict[str, dict[str, str]]:
 
 def check_preconditions(spark: SparkSession, chain: Chain, plan: Plan) -> None:
     """Raises Refused when a checkpoint or a table is not as it was when the plan was made."""
-    if not plan.world:
+    if not plan.preconditions:
         return
     # Where the plan does not speak of the checkpoint's files, the stage may be writing them.
     facts = [
@@ -216,9 +216,9 @@ def check_preconditions(spark: SparkSession, chain: Chain, plan: Plan) -> None:
             with_files="manifest" in said,
             with_tables=bool(said.get("tables", True)),
         )
-        for name, said in plan.world.items()
+        for name, said in plan.preconditions.items()
     ]
-    moves = describe_moves(plan.world, as_preconditions(facts))
+    moves = describe_moves(plan.preconditions, as_preconditions(facts))
     if moves:
         shown = "; ".join(moves[:4]) + (f"; and {len(moves) - 4} more" if len(moves) > 4 else "")
         raise Refused(

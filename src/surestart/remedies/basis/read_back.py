@@ -10,7 +10,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.storage.storage import Storage
 from surestart.history.describe_run import options_of
-from surestart.journal.unfinished import CODE as HALF_WAY
+from surestart.journal.unfinished import CODE as UNFINISHED
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.step_context import StepContext, again
@@ -99,4 +99,4 @@ def _but_of_sinks(judged: Diagnosis) -> tuple[Finding, ...]:
 
 
 def _stopping(judged: Diagnosis) -> list[Finding]:
-    return [one for one in judged.findings if one.severity in _STOPS and one.code != HALF_WAY]
+    return [one for one in judged.findings if one.severity in _STOPS and one.code != UNFINISHED]

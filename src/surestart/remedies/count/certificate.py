@@ -119,7 +119,7 @@ class Certificate:
 @dataclass(frozen=True)
 class _Snapshot:
     link: Link
-    reach: StageProgress
+    progress: StageProgress
     outputs: tuple[tuple[Output, PinnedTable], ...]
 
 
@@ -131,10 +131,12 @@ def certify(spark: SparkSession, environment: Environment, chain: Chain, *, ask_
     snapshots: dict[str, _Snapshot] = {}
     for name in reversed(_upstream_first(links)):
         link = links[name]
-        reach = read_stage_progress(link.checkpoint)
+        progress = read_stage_progress(link.checkpoint)
         for output in link.outputs:
             tables.setdefault(output.table.label, pin(spark, output.table))
-        snapshots[name] = _Snapshot(link, reach, tuple((output, tables[output.table.label]) for output in link.outputs))
+        snapshots[name] = _Snapshot(
+            link, progress, tuple((output, tables[output.table.label]) for output in link.outputs)
+        )
     for link in chain:
         if link.input is not None:
             tables.setdefault(link.input.label, pin(spark, link.input))
@@ -164,21 +166,21 @@ def _count_link(
     tables: Mapping[str, PinnedTable],
     ask_source: bool,
 ) -> list[StageCount]:
-    link, reach = snapshot.link, snapshot.reach
+    link, progress = snapshot.link, snapshot.progress
     rows = [present(spark, pinned) for output, pinned in snapshot.outputs if output.role != NEWEST]
     keyed = [(output, pinned) for output, pinned in snapshot.outputs if output.role == NEWEST]
     if link.input is None:
-        counts = [count_source(spark, environment, link, reach, rows, ask_source)] if rows else []
+        counts = [count_source(spark, environment, link, progress, rows, ask_source)] if rows else []
         why = "a keyed table is counted against the table that feeds it, and no table feeds this one"
         untold = [StageCount(link.name, KEYS, "", {one.label: one.version}, Counts(), problem=why) for _, one in keyed]
 
         def count_given(outputs: Sequence[CountedOutput]) -> StageCount:
-            return count_source(spark, environment, link, reach, outputs, ask_source)
+            return count_source(spark, environment, link, progress, outputs, ask_source)
 
-        databases = count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs])
-        return [*counts, *untold, *databases, *count_own_sinks(spark, link, reach, count_given)]
+        databases = count_databases(spark, link, progress, [pinned for _, pinned in snapshot.outputs])
+        return [*counts, *untold, *databases, *count_own_sinks(spark, link, progress, count_given)]
     given = tables[link.input.label]
-    reached = _told_to_start_later(link) or progress_in_table(reach, given.table_id, given.version or 0)
+    reached = _told_to_start_later(link) or progress_in_table(progress, given.table_id, given.version or 0)
 
     def count_rows(outputs: Sequence[CountedOutput]) -> StageCount:
         return _known(reached, lambda known: _count_table(spark, link, given, known, outputs))
@@ -188,8 +190,8 @@ def _count_link(
         counts.append(count_rows(rows))
     for output, pinned in keyed:
         counts.append(_known(reached, partial(_count_keys, spark, link, given, output, pinned)))
-    databases = count_databases(spark, link, reach, [pinned for _, pinned in snapshot.outputs], given)
-    return [*counts, *databases, *count_own_sinks(spark, link, reach, count_rows)]
+    databases = count_databases(spark, link, progress, [pinned for _, pinned in snapshot.outputs], given)
+    return [*counts, *databases, *count_own_sinks(spark, link, progress, count_rows)]
 
 
 def _told_to_start_later(link: Link) -> TableProgress | None:

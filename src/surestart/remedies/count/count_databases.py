@@ -35,27 +35,29 @@ _NOTHING_TO_COMPARE = "the stage neither writes nor reads a Delta table that thi
 def count_databases(
     spark: SparkSession,
     link: Link,
-    reach: StageProgress,
+    progress: StageProgress,
     outputs: Sequence[PinnedTable],
     given: PinnedTable | None = None,
 ) -> list[StageCount]:
     """given: the table that the stage reads."""
-    return [_count(spark, link, reach, outputs, given, sink) for sink in link.databases]
+    return [_count(spark, link, progress, outputs, given, sink) for sink in link.databases]
 
 
 def _count(
     spark: SparkSession,
     link: Link,
-    reach: StageProgress,
+    progress: StageProgress,
     outputs: Sequence[PinnedTable],
     given: PinnedTable | None,
     sink: PostgresSink,
 ) -> StageCount:
     mirrored = outputs[0] if len(outputs) == 1 else given if not outputs else None
-    rows, problem = _expected(spark, link, reach, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
+    rows, problem = _expected(spark, link, progress, mirrored, sink) if mirrored else (None, _NOTHING_TO_COMPARE)
     found = FoundRows(Counts(), problem=problem) if rows is None else _ask(sink, rows)
     gaps, complete = runs_or_extents(link.name, found.missing)
-    moved = reach.in_flight or bool(reach.problem) or read_stage_progress(link.checkpoint).planned != reach.planned
+    moved = (
+        progress.in_flight or bool(progress.problem) or read_stage_progress(link.checkpoint).planned != progress.planned
+    )
     return StageCount(
         stage=link.name,
         kind=DATABASE,
@@ -71,12 +73,12 @@ def _count(
 
 
 def _expected(
-    spark: SparkSession, link: Link, reach: StageProgress, mirrored: PinnedTable, sink: PostgresSink
+    spark: SparkSession, link: Link, progress: StageProgress, mirrored: PinnedTable, sink: PostgresSink
 ) -> tuple[DataFrame | None, str]:
     """The rows that the database should hold; None, and why that is not known."""
     if link.outputs:
         return read_pinned(spark, mirrored), _NOTHING_TO_COMPARE
-    reached = progress_in_table(reach, mirrored.table_id, mirrored.version or 0)
+    reached = progress_in_table(progress, mirrored.table_id, mirrored.version or 0)
     if link.stage.state:
         return None, f"the stage keeps state ({', '.join(link.stage.state)}), and no table holds what it has made of it"
     if reached.how == UNKNOWN or reached.partly:

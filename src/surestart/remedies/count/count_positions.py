@@ -113,7 +113,7 @@ def count_source(
     spark: SparkSession,
     environment: Environment,
     link: Link,
-    reach: StageProgress,
+    progress: StageProgress,
     outputs: Sequence[CountedOutput],
     ask_source: bool,
 ) -> StageCount:
@@ -127,8 +127,8 @@ def count_source(
     try:
         topic = topic_of(source)
         if topic is not None:
-            return _count_kafka(spark, environment, link, topic, reach, outputs)
-        return _count_files(spark, environment, link, source, reach, outputs)
+            return _count_kafka(spark, environment, link, topic, progress, outputs)
+        return _count_files(spark, environment, link, source, progress, outputs)
     except unreadable as error:
         # When it is the output that cannot be read, the count of the output alone fails as well, and says so.
         why = error.what if isinstance(error, SurestartError) else f"{given} cannot be read: {first_line(error)}"
@@ -140,15 +140,15 @@ def _count_kafka(
     environment: Environment,
     link: Link,
     source: KafkaSource,
-    reach: StageProgress,
+    progress: StageProgress,
     outputs: Sequence[CountedOutput],
 ) -> StageCount:
     evidence = source.read_evidence()
     present = tuple(one.positions for one in outputs)
     sides = ComparedRows(
-        present, source.read_batch(spark, environment, evidence), limits=_limits(source, reach, evidence)
+        present, source.read_batch(spark, environment, evidence), limits=_limits(source, progress, evidence)
     )
-    judge = undecided if reach.problem else as_found
+    judge = undecided if progress.problem else as_found
     compacted = "compact" in evidence.cleanup_policy
     return count_positions(
         spark,
@@ -157,13 +157,13 @@ def _count_kafka(
         outputs,
         sides,
         judge=(lambda found: _gone_by_compaction(judge(found))) if compacted else judge,
-        problem=reach.problem,
+        problem=progress.problem,
     )
 
 
-def _limits(source: KafkaSource, reach: StageProgress, evidence: KafkaEvidence) -> tuple[PartitionLimit, ...]:
+def _limits(source: KafkaSource, progress: StageProgress, evidence: KafkaEvidence) -> tuple[PartitionLimit, ...]:
     begin = source.starting_positions() or {}
-    committed = reach.kafka.get(source.topic, {})
+    committed = progress.kafka.get(source.topic, {})
     return tuple(
         PartitionLimit(
             source=source.topic,
@@ -194,14 +194,14 @@ def _count_files(
     environment: Environment,
     link: Link,
     source: Source,
-    reach: StageProgress,
+    progress: StageProgress,
     outputs: Sequence[CountedOutput],
 ) -> StageCount:
     landed = source.read_batch(spark, environment)
     present = tuple(one.positions for one in outputs)
 
     def judge(found: FoundPlaces) -> FoundPlaces:
-        return _judge_files(found, reach)
+        return _judge_files(found, progress)
 
     return count_positions(
         spark,
@@ -210,20 +210,20 @@ def _count_files(
         outputs,
         ComparedRows(present, landed),
         judge=judge,
-        problem=reach.problem,
+        problem=progress.problem,
     )
 
 
-def _judge_files(found: FoundPlaces, reach: StageProgress) -> FoundPlaces:
+def _judge_files(found: FoundPlaces, progress: StageProgress) -> FoundPlaces:
     """`lost` holds every missing row so far, and `from_nowhere` every row that no file has."""
     if not found.totals.lost and not found.totals.from_nowhere:
         return found
     whole = [one for one in found.places if one.counts.lost and not one.counts.distinct]
     read: frozenset[str] | None = frozenset()
-    if reach.problem or reach.auto_loader:
+    if progress.problem or progress.auto_loader:
         read = None
-    elif reach.files is not None and whole:
-        read = read_listed_files(reach.checkpoint, reach.files)
+    elif progress.files is not None and whole:
+        read = read_listed_files(progress.checkpoint, progress.files)
     places = tuple(_judge_file(place, read) for place in found.places)
     judged = [(before.counts, after.counts) for before, after in zip(found.places, places, strict=True)]
     moved = {
@@ -249,12 +249,12 @@ def _judge_file(place: CountedPlace, read: frozenset[str] | None) -> CountedPlac
 Count = Callable[[Sequence[CountedOutput]], StageCount]
 
 
-def count_own_sinks(spark: SparkSession, link: Link, reach: StageProgress, count: Count) -> list[StageCount]:
+def count_own_sinks(spark: SparkSession, link: Link, progress: StageProgress, count: Count) -> list[StageCount]:
     """count: of an output whose positions are known."""
-    return [_count(spark, link, reach, count, own) for own in link.own_sinks]
+    return [_count(spark, link, progress, count, own) for own in link.own_sinks]
 
 
-def _count(spark: SparkSession, link: Link, reach: StageProgress, count: Count, own: OwnSink) -> StageCount:
+def _count(spark: SparkSession, link: Link, progress: StageProgress, count: Count, own: OwnSink) -> StageCount:
     unreadable: tuple[type[Exception], ...] = (SurestartError, OSError, *reading_errors())
     try:
         before = own.sink.read_holdings(own.environment)
@@ -266,6 +266,11 @@ def _count(spark: SparkSession, link: Link, reach: StageProgress, count: Count, 
     except unreadable as error:
         why = error.what if isinstance(error, SurestartError) else f"{own.label} cannot be read: {first_line(error)}"
         return StageCount(link.name, POSITIONS, "", {own.label: None}, Counts(), compared=False, problem=why)
-    if changed or reach.in_flight or reach.problem or read_stage_progress(link.checkpoint).planned != reach.planned:
+    if (
+        changed
+        or progress.in_flight
+        or progress.problem
+        or read_stage_progress(link.checkpoint).planned != progress.planned
+    ):
         return replace(counted, counts=undecided_difference(counted.counts), places=(), gaps=(), gaps_complete=True)
     return counted

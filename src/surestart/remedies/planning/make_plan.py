@@ -92,7 +92,7 @@ def plan_in_place(
         method=IN_PLACE,
         **request.of_plan(environment),
         touched=tuple(link.name for link in links),
-        world=as_preconditions(facts),
+        preconditions=as_preconditions(facts),
         steps=tuple(steps),
         effects=tuple(effects),
         statements=(*intro, *describe_plan(facts, runs, loss, effects), *name_other_writers(spark, facts)),

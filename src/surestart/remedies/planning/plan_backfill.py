@@ -89,7 +89,7 @@ def plan_backfill(
         **request.of_plan(environment),
         touched=(stage,),
         # The stage goes on meanwhile; only its identity must be the one whose gaps were counted.
-        world={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
+        preconditions={stage: {"query_id": read_checkpoint(link.checkpoint, entries=1).query_id}},
         steps=_steps(spark, environment, chain, stage, wanted, request) if wanted else (),
         effects=tuple(Effect(name, action, rows) for name in _targets(link)),
         statements=tuple(_describe(link, counts, wanted)),

@@ -99,7 +99,7 @@ def plan_fork(
         **asked,
         # Nothing of the stream is changed, so nothing is claimed, and no other remedy waits for this one.
         touched=(),
-        world={},
+        preconditions={},
         steps=(*_clone_steps(fork), _fork_step(fork, environment, whole, known, asked["created_at"])),
         effects=(
             *(Effect(str(fork.places[name]), "clone", rows[name], 0, 0) for name in versions),

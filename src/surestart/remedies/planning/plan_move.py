@@ -68,7 +68,7 @@ def plan_move(
         method=IN_PLACE,
         **request.of_plan(environment),
         touched=(stage,),
-        world=as_preconditions([facts]),
+        preconditions=as_preconditions([facts]),
         steps=tuple(_steps(facts, origin, target, former, change)),
         effects=(
             Effect(str(origin), "move aside", None, files, size),

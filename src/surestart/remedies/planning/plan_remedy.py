@@ -223,7 +223,7 @@ def plan_resume(
         method="none",
         **request.of_plan(environment),
         touched=(stage,),
-        world=as_preconditions([facts]),
+        preconditions=as_preconditions([facts]),
         steps=(),
         effects=(Effect(link.checkpoint, "stays as it is", None, len(facts.manifest.files), facts.manifest.size),),
         statements=tuple(statements),

@@ -72,7 +72,7 @@ def plan_reset_beside(
         method=BESIDE,
         **request.of_plan(environment),
         touched=tuple(link.name for link in links),
-        world=as_identities(facts),
+        preconditions=as_identities(facts),
         steps=tuple(_steps(facts, databases, losses, run_steps(links, environment, runs) if request.run else [])),
         effects=(*_effects(facts), *(effect for effect, _ in databases.values())),
         statements=(*_statements(facts, databases, runs, loss), *name_other_writers(spark, facts)),

@@ -57,7 +57,7 @@ def plan_restart(
         method=IN_PLACE,
         **request.of_plan(environment),
         touched=(stage,),
-        world=as_preconditions([facts]),
+        preconditions=as_preconditions([facts]),
         steps=(retire, note),
         effects=(*_tables(facts), moved),
         statements=(

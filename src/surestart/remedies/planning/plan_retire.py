@@ -60,7 +60,7 @@ def plan_retire(
         method=IN_PLACE,
         **request.of_plan(environment),
         touched=(stage,),
-        world=as_preconditions([facts]),
+        preconditions=as_preconditions([facts]),
         steps=tuple(steps),
         effects=tuple(effects),
         statements=(

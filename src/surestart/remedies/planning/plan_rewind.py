@@ -101,7 +101,7 @@ def plan_rewind(
         method=IN_PLACE,
         **request.of_plan(environment),
         touched=tuple(link.name for link in links),
-        world=as_preconditions(facts),
+        preconditions=as_preconditions(facts),
         steps=tuple(steps),
         effects=tuple(effect for one in back for effect in _effects(one)),
         statements=tuple(lines),

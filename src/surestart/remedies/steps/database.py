@@ -58,8 +58,8 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
         "place": sink.url.label,
         "query": link.query,
         "rows": done.rows,
-        "put_back": done.put_back,
-        "kept": done.kept,
+        "restored": done.restored,
+        "kept_table": done.kept_table,
         "after": done.at,
     }
 
@@ -70,7 +70,7 @@ def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
     existed = bool(step.arguments["exists"])
     refuse_carried_on(run, "undo")
     done = restore_rows(_removal(run, step, link, sink), existed or step.id not in run.journal.done)
-    return {"removed": done.rows, "restored": done.put_back}
+    return {"removed": done.rows, "restored": done.restored}
 
 
 def check_kept(run: StepContext, step: Step) -> None:
@@ -93,7 +93,7 @@ def find_undo_loss(
     not, by the tables as they are after it."""
     losses = []
     for step in run.plan.of_kind(DATABASE):
-        kept = run.facts(step.id).get("kept")
+        kept = run.facts(step.id).get("kept_table")
         if step.stage != link.name or not kept or step.id in run.journal.undone:
             continue
         marks = None

@@ -109,17 +109,17 @@ class RemedyWork:
             return
 
     @property
-    def kept(self) -> tuple[str, str]:
+    def kept_table(self) -> tuple[str, str]:
         assert self.target is not None
         place = hashlib.sha256(f"{self.target.label}\0{self.removal.step}".encode()).hexdigest()[:8]
         return self.target.schema, f"{PREFIX}{self.removal.digest[:16]}_{place}"
 
     @property
     def kept_label(self) -> str:
-        return ".".join(self.kept)
+        return ".".join(self.kept_table)
 
     def is_kept(self) -> bool:
-        found = self.connection.execute("SELECT to_regclass(%s)", (name(*self.kept),)).fetchone()
+        found = self.connection.execute("SELECT to_regclass(%s)", (name(*self.kept_table),)).fetchone()
         return bool(found and found[0])
 
     def key(self, number: int) -> LedgerKey:

@@ -46,13 +46,13 @@ from surestart.typed import surestart
 @dataclass(frozen=True)
 class Removed:
     """target: with its schema.
-    kept: where what was removed is, "" if the target does not exist.
+    kept_table: where what was removed is, "" if the target does not exist.
     at: milliseconds."""
 
     target: str
     rows: int = 0
-    put_back: int = 0
-    kept: str = ""
+    restored: int = 0
+    kept_table: str = ""
     at: int = 0
 
 
@@ -153,7 +153,7 @@ def refuse_references(connection: PostgresConnection, target: Target, url: Datab
 def _remove(
     work: RemedyWork, target: Target, staging: tuple[StagingTable, tuple[LoadedRows, ...]] | None
 ) -> tuple[int, int]:
-    removal, execute, kept = work.removal, work.connection.execute, name(*work.kept)
+    removal, execute, kept = work.removal, work.connection.execute, name(*work.kept_table)
     condition, values = going(removal.marks)
     whole = removal.marks is None or bool(removal.keys)
     execute(f"CREATE TABLE {kept} (LIKE {target.sql})")
@@ -187,7 +187,7 @@ def _remove(
 
 
 def _restore(work: RemedyWork, target: Target, existed: bool) -> tuple[int, int]:
-    removal, execute, kept = work.removal, work.connection.execute, name(*work.kept)
+    removal, execute, kept = work.removal, work.connection.execute, name(*work.kept_table)
     whole = removal.marks is None or bool(removal.keys)
     condition, values = going(None if whole else removal.marks)
     if existed and not work.is_kept():

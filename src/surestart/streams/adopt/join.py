@@ -108,8 +108,8 @@ def _join(checkpoint: FoundCheckpoint, evidence: FoundEvidence) -> Joined:
     for table in tables:
         twins = [one for one in evidence.by_id.get(table.id, []) if one is not table and one.id == table.id]
         if table.id and any(one in tables for one in twins):
-            reach = max(writer.last_batch for writer in table.of_query(checkpoint.query_id))
-            asks.append(f"{table.location} knows it up to batch {reach}, and a copy of that table does too")
+            newest = max(writer.last_batch for writer in table.of_query(checkpoint.query_id))
+            asks.append(f"{table.location} knows it up to batch {newest}, and a copy of that table does too")
         elif said := _is_one_of_a_clone(table, tables, checkpoint.query_id):
             asks.append(said)
         else:
@@ -125,17 +125,17 @@ def _is_one_of_a_clone(table: FoundTable, tables: Sequence[FoundTable], query_id
     """What stays open of a table that knows the query by a CLONE alone, or that its own clone has gone past: a deep
     clone brings the batches that a stream has written with it (docs.databricks.com, delta/clone)."""
 
-    def reach(one: FoundTable) -> int:
+    def last_of(one: FoundTable) -> int:
         return max(writer.last_batch for writer in one.of_query(query_id))
 
     if _operations(table, query_id) == {_CLONE}:
-        return f"{table.location} knows it up to batch {reach(table)}, and by a CLONE alone"
+        return f"{table.location} knows it up to batch {last_of(table)}, and by a CLONE alone"
     if _CLONE in _operations(table, query_id):
         return ""
-    clones = [one for one in tables if {_CLONE} < _operations(one, query_id) and reach(one) > reach(table)]
+    clones = [one for one in tables if {_CLONE} < _operations(one, query_id) and last_of(one) > last_of(table)]
     if not clones:
         return ""
-    return f"{table.location} knows it up to batch {reach(table)}; {clones[0].location} is a CLONE and further on"
+    return f"{table.location} knows it up to batch {last_of(table)}; {clones[0].location} is a CLONE and further on"
 
 
 def _operations(table: FoundTable, query_id: str) -> set[str]:
