@@ -73,7 +73,7 @@ def count_rows(
     decodes, merges = last != "raw-ingest", last == "merge-gold"
     tally = Tally(judge, decodes)
     gold_files = read_table_files(environment, "sensor_gold")
-    deserialized = quarantined = gold = 0
+    deserialized = quarantined = raw = produced = gold = 0
     if decodes:
         below = _trusted(progress["merge-gold"], rows_there=bool(gold_files.files))
         for position, unread in _rows(read_table_files(environment, "sensor_readings_deserialized", below), ()):
@@ -84,13 +84,12 @@ def count_rows(
             quarantined += 1
     below = _trusted(progress["deserialize"], rows_there=deserialized + quarantined > 0)
     raw_files = read_table_files(environment, "sensor_raw", below)
-    raw, begun = 0, set()
+    begun = set()
     for position, unread, payload in _rows(raw_files, ("payload",)):
         tally.raw(position, payload, unread)
         begun.add(position[0])
         raw += 1
     has_read = read_by_raw_ingest(progress["raw-ingest"], frozenset(begun))
-    produced = 0
     first: dict[tuple[str, int], int] = {}
     for position, payload in records:
         tally.record(position, payload, has_read)
@@ -106,18 +105,15 @@ def count_rows(
             tally.gold(position, sensor, time, revision, numbers)
             gold += 1
         tally.end_of_gold()
-    found = {name: number for name, number in tally.faults.items() if number}
     return Account(
         produced=produced,
         raw=raw,
         deserialized=deserialized if decodes else None,
         quarantined=quarantined if decodes else None,
         gold=gold if merges else None,
-        lost=sum(
-            number for name, number in found.items() if name.endswith(": lost") or name.endswith("newest reading")
-        ),
-        duplicated=sum(number for name, number in found.items() if name.endswith(": duplicated")),
-        faults=found,
+        lost=tally.faults_of(": lost", "newest reading"),
+        duplicated=tally.faults_of(": duplicated"),
+        faults={name: number for name, number in tally.faults.items() if number},
         pending={stage: tally.pending[stage] for stage in STAGES if tally.pending[stage]},
         gone=gone,
     )

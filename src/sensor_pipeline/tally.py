@@ -41,6 +41,10 @@ class Tally:
         self._newest: dict[int, int] = {}
         self._unexpected: set[int] = set()
 
+    def faults_of(self, *ends: str) -> int:
+        """How many faults have a name that ends so."""
+        return sum(number for name, number in self.faults.items() if name.endswith(ends))
+
     def decoded(self, position: RowPosition, where: int, unread: bool) -> None:
         key = self._key(position)
         known = self._known.get(key, 0)

@@ -56,24 +56,9 @@ def ask_stage(
         unread = (Finding(error.code, Severity.CANNOT_TELL, error.what, error.meaning, error.next, error.do_not),)
 
     def ask_source(source: SourceDeclaration, checkpoint: Checkpoint) -> tuple[Finding, ...]:
-        from surestart.verdict.ask_kafka import ask_kafka
-        from surestart.verdict.source_findings import source_not_asked, source_unread
-
         if source.kind != "kafka":
-            try:
-                return ask_own_source(stage.source, source, environment, checkpoint.location)
-            except NotAsked as why:
-                return (source_unread(source, str(why), commands),)
-        topics = kafka_sources(stage, source)
-        if not topics:
-            return (source_not_asked(source, commands),)
-        return tuple(
-            finding
-            for topic in topics
-            for finding in ask_kafka(
-                topic, source, checkpoint, commands, recorded_topic_id=recorded_topic_id, now=asked_at
-            )
-        )
+            return _ask_own(environment, stage, source, checkpoint, commands)
+        return _ask_topics(stage, source, checkpoint, commands, recorded_topic_id, asked_at)
 
     evidence = read_stage(
         stage.declare(environment),
@@ -94,6 +79,30 @@ def ask_stage(
     )
     begun = (*unread, *_find_begun(environment, stage, journals, commands.options))
     return diagnosis.with_findings(begun) if begun else diagnosis
+
+
+def _ask_own(
+    environment: Environment, stage: Stage, source: SourceDeclaration, checkpoint: Checkpoint, commands: Commands
+) -> tuple[Finding, ...]:
+    from surestart.verdict.source_findings import source_unread
+
+    try:
+        return ask_own_source(stage.source, source, environment, checkpoint.location)
+    except NotAsked as why:
+        return (source_unread(source, str(why), commands),)
+
+
+def _ask_topics(
+    stage: Stage, source: SourceDeclaration, checkpoint: Checkpoint, commands: Commands, topic_id: str, now: int
+) -> tuple[Finding, ...]:
+    from surestart.verdict.ask_kafka import ask_kafka
+    from surestart.verdict.source_findings import source_not_asked
+
+    topics = kafka_sources(stage, source)
+    if not topics:
+        return (source_not_asked(source, commands),)
+    asked = (ask_kafka(one, source, checkpoint, commands, recorded_topic_id=topic_id, now=now) for one in topics)
+    return tuple(finding for findings in asked for finding in findings)
 
 
 def kafka_sources(stage: Stage, source: SourceDeclaration) -> tuple[KafkaSource, ...]:

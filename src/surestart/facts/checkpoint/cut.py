@@ -26,8 +26,8 @@ from surestart.facts.checkpoint.log_file import LOG_LIMIT, VERSION, FormatError,
 from surestart.facts.checkpoint.log_folder import is_batch_name, is_leftover
 from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
 from surestart.facts.checkpoint.source_folder import read_source_folder
-from surestart.facts.checkpoint.state_folder import STATE_FILE
 from surestart.facts.checkpoint.store_files import FOLDERS, SNAPSHOT_LIMIT, read_named_files
+from surestart.facts.checkpoint.store_folder import STATE_FILE
 from surestart.facts.storage.read_budget import read_lines
 from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage, StorageOf
 

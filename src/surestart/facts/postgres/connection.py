@@ -120,19 +120,46 @@ UNCHANGED = "Nothing was changed there."
 def error_in_four_parts(error: psycopg.Error, url: Secret, doing: str, so: str = ROLLED_BACK) -> SurestartError:
     """The error to raise in its place. Raise it outside the `except` block: libpq may quote a URL, and a chained
     exception would carry that text into the log."""
-    state = error.sqlstate or _state_told(error)
-    said = url.redact(_told(error))
+    what, state = f"{doing}: {url.redact(_told(error))}", error.sqlstate or _state_told(error)
+    found = _to_be_put_right(state, what, url, so)
+    if found is not None:
+        return found
     where = url.place.psql("select 1")
+    if state[:2] in ("40", "53", "54", "55") or state == "57014":
+        return StoppedHalfway(
+            what,
+            meaning=f"The server was busy, full, locked or out of time. {so}",
+            next=where.noting("once it answers, run the same command again"),
+            code="PostgresBusy",
+        )
+    if not state or state[:2] in ("08", "57"):
+        return CannotTell(
+            what,
+            meaning=f"The database could not be reached or ended the connection. {so}",
+            next=where,
+            do_not="delete the checkpoint: it knows which batch is still to be written.",
+            code="PostgresUnreachable",
+        )
+    return UsageError(
+        what,
+        meaning=f"The server refused a statement. {so}",
+        next=where,
+        code="PostgresRefused",
+    )
+
+
+def _to_be_put_right(state: str, what: str, url: Secret, so: str) -> UsageError | None:
+    """What fails in the same way each time, until somebody puts it right."""
     if state.startswith("28"):
         return UsageError(
-            f"{doing}: {said}",
+            what,
             meaning=f"The database refused the user or the password. {so}",
-            next=where,
+            next=url.place.psql("select 1"),
             code="PostgresLoginRefused",
         )
     if state in ("3D000", "3F000", "42P01", "42703"):
         return UsageError(
-            f"{doing}: {said}",
+            what,
             meaning=f"A database, schema, table or column that the sink names does not exist. {so}",
             next=url.place.psql("\\d") if state != "3D000" else url.place.put,
             do_not="delete the checkpoint: it knows which batch is still to be written.",
@@ -140,7 +167,7 @@ def error_in_four_parts(error: psycopg.Error, url: Secret, doing: str, so: str =
         )
     if state == "42501":
         return UsageError(
-            f"{doing}: {said}",
+            what,
             meaning=f"The user may not do this. {so}",
             next=url.place.psql(
                 "\\du", note="grant the rights listed in docs/postgres.md, then the same command again"
@@ -150,7 +177,7 @@ def error_in_four_parts(error: psycopg.Error, url: Secret, doing: str, so: str =
         )
     if state.startswith("22") or state == "42804":
         return UsageError(
-            f"{doing}: {said}",
+            what,
             meaning=f"A value does not fit the column it is meant for. {so}",
             next=in_the_code("change the column's type or the stage's transform, then run the same command again"),
             do_not="skip the batch: its other rows are good and would be lost.",
@@ -158,33 +185,13 @@ def error_in_four_parts(error: psycopg.Error, url: Secret, doing: str, so: str =
         )
     if state.startswith("23"):
         return UsageError(
-            f"{doing}: {said}",
+            what,
             meaning=f"A constraint refuses a row: another writer was there or the data is wrong. {so}",
             next=in_the_code("correct the row named above, or use mode='upsert'; then run the same command again"),
             do_not="drop the constraint to get past it: that is how a second copy gets in.",
             code="PostgresRowsRefused",
         )
-    if state[:2] in ("40", "53", "54", "55") or state == "57014":
-        return StoppedHalfway(
-            f"{doing}: {said}",
-            meaning=f"The server was busy, full, locked or out of time. {so}",
-            next=where.noting("once it answers, run the same command again"),
-            code="PostgresBusy",
-        )
-    if not state or state[:2] in ("08", "57"):
-        return CannotTell(
-            f"{doing}: {said}",
-            meaning=f"The database could not be reached or ended the connection. {so}",
-            next=where,
-            do_not="delete the checkpoint: it knows which batch is still to be written.",
-            code="PostgresUnreachable",
-        )
-    return UsageError(
-        f"{doing}: {said}",
-        meaning=f"The server refused a statement. {so}",
-        next=where,
-        code="PostgresRefused",
-    )
+    return None
 
 
 def as_values(error: SurestartError) -> dict[str, str]:

@@ -55,8 +55,7 @@ def plan_rewind(
     _refuse_declared_readers(environment, links if declared else links[:1])
     facts = [read_link(link, spark) for link in links]
     refuse_unwritable(facts)
-    journals, runs = read_journals(environment, spark), read_runs(environment, spark)
-    top = facts[0]
+    journals, runs, top = read_journals(environment, spark), read_runs(environment, spark), facts[0]
     whole = read_checkpoint(top.link.checkpoint)
     standing = standing_commits(spark, top)
     ids = former_ids(journals, stage, whole.query_id or "")
@@ -76,19 +75,16 @@ def plan_rewind(
         steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
     unseen = file_not_looked_for(LocalStorage(str(local_folder(top.link.checkpoint))), whole, batch)
+    by_position = counts_by_position(spark, top.link)
     lines = [chosen.by_time] if chosen.by_time else []
     lines += [line for one in back for line in describe_back(one)]
     lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
-    by_position = counts_by_position(spark, top.link)
     lines += [describe_bounds(stage, chosen.bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
     if by_position and not declared and not any(one.facts.checkpoint.state.operators for one in back):
         other = plan_command(environment, "replay", stage, "--from-batch", batch + 1)
         copied, searched = sum(map(_copied, back)), sum(map(size_of_tables, facts))
         lines.append(describe_cheaper(other, copied=copied, searched=searched, rewinds=True))
-    for each in back:
-        going = list(each.rows.values())
-        known = None if None in going else sum(count or 0 for count in going)
-        lines += describe_rebuild(each.facts, runs, known)
+    lines += [line for one in back for line in describe_rebuild(one.facts, runs, _going(one))]
     if declared:
         lines.append(
             f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
@@ -109,6 +105,12 @@ def plan_rewind(
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
     )
+
+
+def _going(one: RewindPoint) -> int | None:
+    """How many rows leave the stage's tables; None: not known."""
+    counts = [count for count in one.rows.values() if count is not None]
+    return sum(counts) if len(counts) == len(one.rows) else None
 
 
 def _copied(one: RewindPoint) -> int:

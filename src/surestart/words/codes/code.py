@@ -9,7 +9,7 @@ from surestart.typed import HERE, PLAN_FILE, NextCommand, Place, surestart
 # Of a finding, the worst first.
 UNSAFE, CANNOT_TELL, ATTENTION, INFO = "unsafe", "cannot tell", "attention", "info"
 # Of an error, by its exit code.
-USAGE, REFUSED, HALF_WAY, UNEXPECTED = "usage", "refused", "stopped half-way", "unexpected"
+USAGE, REFUSED, STOPPED, UNEXPECTED = "usage", "refused", "stopped half-way", "unexpected"
 
 # Stands for the stage of a command, until it is known.
 STAGE = "{stage}"
