@@ -44,14 +44,14 @@ _FORMER, _AT_PLACE = 2_000, 50
 
 
 def read_runs(
-    environment: Environment, spark: SparkSession | None = None, query: str = "", *, claims_of: Iterable[str] = ()
+    environment: Environment, spark: SparkSession | None = None, *, claims_of: Iterable[str] = ()
 ) -> tuple[RunRecord, ...]:
-    """The newest runs of the environment's table, and of each query those that decide, oldest first; of one query when
-    it is named. claims_of: queries whose claims are looked up by name, whatever their folder's listing says. Raises
-    CannotTell when there is a history that cannot be read: a history that is out of reach is not an empty one."""
+    """The newest runs of the environment's table, and of each query those that decide, oldest first. claims_of:
+    queries whose claims are looked up by name, whatever their folder's listing says. Raises CannotTell when there is a
+    history that cannot be read: a history that is out of reach is not an empty one."""
     table = environment.table(TABLE)
     claimed = _claimed(environment, spark)
-    found = [*claimed, *_unwritten(environment, (query,) if query else claims_of)]
+    found = [*claimed, *_unwritten(environment, claims_of)]
     if _is_local(table.path):
         with contextlib.suppress(NoDeltaLog):
             there = read_log_runs(table.path)
@@ -59,9 +59,9 @@ def read_runs(
     else:
         commits = _newest_commits(environment, spark)
         found += [record for commit in commits for record in read_note(commit.user_metadata)]
-        if commits and commits[0].version > 0 and (not claimed or not _knows(claimed, environment, query)):
-            found += read_former_runs(environment, spark, query)
-    return tuple(run for run in merge_events(found) if not query or run.query == query)
+        if commits and commits[0].version > 0 and not claimed:
+            found += read_former_runs(environment, spark)
+    return merge_events(found)
 
 
 def read_deciding_runs(environment: Environment, spark: SparkSession, query: str, place: str) -> tuple[RunRecord, ...]:
@@ -86,7 +86,7 @@ def read_batches(environment: Environment) -> dict[str, tuple[Mapping[str, Any],
 
 
 def _knows(runs: Iterable[RunRecord], environment: Environment, query: str) -> bool:
-    return not query or any((run.environment, run.query) == (environment.name, query) for run in runs)
+    return any((run.environment, run.query) == (environment.name, query) for run in runs)
 
 
 def _claimed(environment: Environment, spark: SparkSession | None) -> list[RunRecord]:
@@ -172,7 +172,7 @@ def _newest_commits(environment: Environment, spark: SparkSession | None) -> tup
 
 
 def read_former_runs(
-    environment: Environment, spark: SparkSession | None, query: str, place: str = ""
+    environment: Environment, spark: SparkSession | None, query: str = "", place: str = ""
 ) -> Iterable[RunRecord]:
     """By the history alone: the newest runs of this query, or of all, and of whoever ran at the place."""
     from pyspark.errors import AnalysisException

@@ -12,14 +12,12 @@ from surestart.typed import surestart
 from surestart.words.spark_errors import condition_of
 
 
-def create_or_check_table(
-    spark: SparkSession, table: Table, columns: str, partition_by: tuple[str, ...] = (), comment: str = ""
-) -> None:
+def create_or_check_table(spark: SparkSession, table: Table, columns: str, partition_by: tuple[str, ...] = ()) -> None:
     """The table exists and has every column of `columns` (SQL DDL) with its type; nothing is changed in one that
     exists."""
     existing = read_columns(spark, table)
     if existing is None:
-        create_table(spark, table, columns, partition_by, comment)
+        create_table(spark, table, columns, partition_by)
         return
     wanted = {field.name: field.dataType.simpleString() for field in spark.createDataFrame([], columns).schema}
     wrong = [
@@ -41,16 +39,13 @@ def create_or_check_table(
         )
 
 
-def create_table(
-    spark: SparkSession, table: Table, columns: str, partition_by: tuple[str, ...] = (), comment: str = ""
-) -> None:
+def create_table(spark: SparkSession, table: Table, columns: str, partition_by: tuple[str, ...] = ()) -> None:
     from pyspark.errors import AnalysisException
 
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in pairs(TABLE).items())
     partitions = f" PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
-    note = " COMMENT '" + comment.replace("'", "''") + "'" if comment else ""
     try:
-        spark.sql(f"CREATE TABLE {table.sql} ({columns}) USING DELTA{partitions}{note} TBLPROPERTIES ({properties})")
+        spark.sql(f"CREATE TABLE {table.sql} ({columns}) USING DELTA{partitions} TBLPROPERTIES ({properties})")
     except AnalysisException as problem:
         raise Refused(
             f"table {table.label} cannot be created: {str(problem).splitlines()[0]}",

@@ -355,5 +355,5 @@ def _refuse_two_sparks() -> None:
     )
 
 
-def runs_on_databricks(environ: Mapping[str, str] | None = None) -> bool:
-    return "DATABRICKS_RUNTIME_VERSION" in (os.environ if environ is None else environ)
+def runs_on_databricks() -> bool:
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ

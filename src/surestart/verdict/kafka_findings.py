@@ -276,10 +276,12 @@ class Sample(Generic[T]):
         return any(one.severity is Severity.UNSAFE for one in self.findings)
 
 
-def confirm_by_resampling(
-    read: Callable[[], Sample[T]], wait: Callable[[float], object], samples: int = 3, seconds: float = 2.0
-) -> Sample[T]:
-    """The findings after two looks, or after `samples` looks while one of them shows harm. A look without an answer is
+# So many looks, and so long between two of them.
+_LOOKS, _SECONDS = 3, 2.0
+
+
+def confirm_by_resampling(read: Callable[[], Sample[T]], wait: Callable[[float], object]) -> Sample[T]:
+    """The findings after two looks, or after three while one of them shows harm. A look without an answer is
     not repeated.
 
     One look may be at a broker that has not caught up after a change of leader; what goes away by itself within seconds
@@ -288,9 +290,9 @@ def confirm_by_resampling(
     """
     stands = read()
     looks = [stands]
-    while len(looks) < samples and stands.answer is not None and (len(looks) < 2 or stands.unsafe):
+    while len(looks) < _LOOKS and stands.answer is not None and (len(looks) < 2 or stands.unsafe):
         if stands.unsafe:
-            wait(seconds)
+            wait(_SECONDS)
         looks.append(read())
         stands = _joined(stands, looks[-1])
     seen = Counter(code for look in looks for code in {finding.code for finding in look.findings})

@@ -69,9 +69,9 @@ def _find_log_shapes(checkpoint: Checkpoint, start: NextStart, commands: Command
         yield from find_log_gaps(checkpoint, start, commands)
 
 
-def stage_of(checkpoint: Checkpoint, declaration: StageDeclaration | None = None) -> str:
-    """The stage's name, else the checkpoint folder's, which by the project's layout is the query's name."""
-    return declaration.stage if declaration else posixpath.basename(checkpoint.location.rstrip("/")) or "STAGE"
+def stage_of(checkpoint: Checkpoint) -> str:
+    """The checkpoint folder's name, which by the project's layout is the query's."""
+    return posixpath.basename(checkpoint.location.rstrip("/")) or "STAGE"
 
 
 def diagnose_recognised_replay(checkpoint: Checkpoint, recognised: bool, commands: Commands) -> tuple[Finding, ...]:

@@ -25,9 +25,9 @@ LONGEST = 64 << 10
 _NUMBER = re.compile(rb'"batchId":([0-9]{1,18})\}\s*$')
 
 
-def read_listed_files(checkpoint: str, up_to: int, storage: Storage | None = None) -> frozenset[str]:
+def read_listed_files(checkpoint: str, up_to: int) -> frozenset[str]:
     """The files of the entries up to `up_to`, spelled by `plain_path`. Raises CannotTell when an entry is not whole."""
-    storage = storage or open_storage(checkpoint)
+    storage = open_storage(checkpoint)
     paths: set[str] = set()
     try:
         names = [entry.name for entry in storage.list_folder("sources/0") if entry.kind == FILE]

@@ -90,7 +90,6 @@ class StateTally:
     checksums: int = 0
     files: int = 0
     size: int = 0
-    unchecked: int = 0
     leftovers: list[str] = field(default_factory=list)
     faults: list[LogFault] = field(default_factory=list)
 
@@ -254,7 +253,6 @@ def _check_crcs(
         if f".{name}.crc" not in names:
             continue
         if length > walk.crc_bytes:
-            tally.unchecked += 1
             continue
         walk.crc_bytes -= length
         data = walk.storage.read_file(f"{folder}/{name}", length + 1)

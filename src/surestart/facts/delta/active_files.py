@@ -131,10 +131,10 @@ def _rows(body: Action) -> int | None:
     return integer(values.get("numRecords")) if isinstance(values, dict) else None
 
 
-def read_added_files(path: str, versions: Iterable[int], storage: Storage | None = None) -> tuple[str, ...]:
+def read_added_files(path: str, versions: Iterable[int]) -> tuple[str, ...]:
     """The file names of these commits, without folders. Raises FileNotFoundError when the log no longer has one of
     them."""
-    files = bounded(storage or open_storage(path))
+    files = bounded(open_storage(path))
     return tuple(
         str(body.get("path", "")).rsplit("/", 1)[-1]
         for version in versions

@@ -170,8 +170,8 @@ def sink_unreadable(error: SurestartError | str, source: str = LOG) -> SinkEvide
     return SinkEvidence(source=source, complete=False, problem=what)
 
 
-def sink_without_record(source: str = "") -> SinkEvidence:
-    return SinkEvidence(source=source, complete=False, sees_newest=False, asked=False)
+def sink_without_record() -> SinkEvidence:
+    return SinkEvidence(source="", complete=False, sees_newest=False, asked=False)
 
 
 def app_ids(commit: Commit) -> set[str]:
