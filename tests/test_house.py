@@ -74,6 +74,23 @@ def test_tests_import_each_other_in_one_way() -> None:
     assert [folder for folder in {path.parent for path in paths} if not (folder / "__init__.py").exists()] == [SITE]
 
 
+OF_A_CLASS = {"self", "cls"}
+
+
+def test_what_tests_share_says_its_types() -> None:
+    """Helpers and fixtures. A test itself gives nothing back, and its fixtures say what they are."""
+    untyped = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("test_"):
+                some = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                given = [one for one in (*some, node.args.vararg, node.args.kwarg) if one and one.arg not in OF_A_CLASS]
+                if node.returns is None or any(one.annotation is None for one in given):
+                    untyped.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}")
+
+    assert untyped == []
+
+
 def test_sql_takes_no_named_parameters() -> None:
     """Delta's parser drops them on Spark 4.1 and 4.2 (surestart.spark.every_line)."""
     called = [

@@ -30,7 +30,7 @@ class Registry:
             def do_GET(self) -> None:
                 registry.answer(self)
 
-            def log_message(self, *arguments) -> None:
+            def log_message(self, *arguments: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

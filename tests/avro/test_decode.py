@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def _decoded(spark: SparkSession, payloads: Any, resolver: Any, reader: Any = RE
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> FolderResolver:
     for schema_id, schema in ((7, V1), (300, V2), (8, OTHER), (9, "string")):
         (tmp_path / f"{schema_id}.avsc").write_text(text(schema))
     return FolderResolver(str(tmp_path))

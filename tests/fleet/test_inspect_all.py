@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -16,7 +17,7 @@ from referencing import Registry, Resource
 
 from surestart.cli.main import main
 from surestart.facts.storage.open_storage import open_unbounded
-from surestart.facts.storage.storage import Storage
+from surestart.facts.storage.storage import FolderEntry, Storage
 from surestart.verdict import inspect_all as module
 from surestart.verdict.fleet_row import FleetRow
 from surestart.verdict.inspect_all import FleetQuestion, inspect_all
@@ -189,7 +190,7 @@ class Counted(MemoryStorage):
     kind = "fsspec"
     asked = 0
 
-    def list_folder(self, path: str):  # type: ignore[no-untyped-def]
+    def list_folder(self, path: str) -> Iterator[FolderEntry]:
         self.asked += 1
         return super().list_folder(path)
 

@@ -30,11 +30,11 @@ def tls_broker() -> Iterator[TlsBroker]:
 
 
 @pytest.fixture(scope="session")
-def client(broker) -> KafkaClient:
+def client(broker: KafkaBroker) -> KafkaClient:
     return KafkaClient(broker.bootstrap)
 
 
 @pytest.fixture
-def topic(request) -> str:
+def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses; the topic is not created."""
     return f"{request.node.name.split('[')[0][:60]}-{next(_numbers)}".replace("_", "-")

@@ -92,7 +92,7 @@ class KafkaClient:
         change = UserScramCredentialUpsertion(user, told, password.encode())
         self.admin.alter_user_scram_credentials([change])[user].result(60)
 
-    def produce(self, topic: str, payloads: Iterable[bytes | None], partitions: int = 2, **config) -> Rows:
+    def produce(self, topic: str, payloads: Iterable[bytes | None], partitions: int = 2, **config: Any) -> Rows:
         """Round robin over the partitions; returns what the broker says it stored, by the delivery reports."""
         stored: Rows = Counter()
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0, **config})

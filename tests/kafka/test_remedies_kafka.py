@@ -77,7 +77,7 @@ class Stood:
 
 
 @pytest.fixture
-def stood(spark, environment, broker, client, topic) -> Stood:
+def stood(spark: SparkSession, environment: Environment, broker: KafkaBroker, client: KafkaClient, topic: str) -> Stood:
     return Stood(spark, environment, broker, client, topic)
 
 

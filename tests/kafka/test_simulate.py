@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -123,7 +124,7 @@ def test_a_transaction_that_a_second_producer_took_over_is_told(broker, topic, t
     write_topic(broker.bootstrap, topic, tmp_path / "t.json", 10, simulation=SIMULATION)
     fence = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"sensor-simulator-{topic}"})
 
-    def fenced(*arguments) -> list:
+    def fenced(*arguments: Any) -> list[Any]:
         fence.init_transactions(30)
         return list(iter_records(*arguments))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from nbclient.exceptions import CellExecutionError
 from surestart.errors import UsageError
 from surestart.notebooks.exploration import batch_rows, explore, read_shown_rows
 from surestart.stage import Pipeline
-from tests.notebooks.notebook_kernel import page_in, running_kernel, set_widgets, text_of
+from tests.notebooks.notebook_kernel import NotebookKernel, page_in, running_kernel, set_widgets, text_of
 from tests.report.checkpoints import make_busy, make_hostile, make_table
 from tests.report.pages import read_page
 
@@ -30,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kernel(root: Path, tmp_path_factory: pytest.TempPathFactory):
+def kernel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookKernel]:
     widgets = {"root": str(root), "environment": "local", "catalog": "", "schema": "", "source": "kafka"}
     widgets |= {"bootstrap": "127.0.0.1:1", "topic": "orders"}
     variables = {f"SURESTART_{name.upper()}": value for name, value in widgets.items()}

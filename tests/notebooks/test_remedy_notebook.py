@@ -25,7 +25,7 @@ APPLY = {"stage": "raw-ingest", "remedy": "reset", "options": "", "mode": "apply
 
 
 @pytest.fixture
-def environment(tmp_path) -> Environment:
+def environment(tmp_path: Path) -> Environment:
     return environment_from_settings("local", "sensor", {"root": str(tmp_path / "root")}, environ={})
 
 

@@ -92,7 +92,7 @@ def test_a_fork_is_planned_written_declared_and_safe(stood: Environment, tmp_pat
     assert parse_plan(plan.as_json(), "it").digest == plan.digest
     check_names(plan, chain_of(stood), stood)
     check_touched(plan, chain_of(stood), stood)
-    assert (plan.queries, plan.touched, plan.world) == ((), (), {})
+    assert (plan.queries, plan.touched, plan.preconditions) == ((), (), {})
     assert plan.steps[0].arguments["version"] == wanted + 1
 
     assert f", {plan.method}\n" in render_plan(plan)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ SCHEMES = {"light": (255, 255, 255), "dark": (13, 17, 23)}
 
 
 @pytest.fixture(scope="module")
-def browser():
+def browser() -> Iterator[Any]:
     with running_browser() as browser:
         yield browser
 
