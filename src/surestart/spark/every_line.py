@@ -1,4 +1,4 @@
-"""What Spark spells differently from line to line, the same on every line; and what it takes to be small.
+"""What each line of Spark spells in its own way, under one name; and which side of a join Spark takes for small.
 
 Values inside SQL text. Named parameters would do the same, but Delta's parser drops them on Spark 4.1 and 4.2 (Delta
 4.4.0: UNBOUND_SQL_PARAMETER, seen)."""

@@ -143,7 +143,7 @@ def _is_checkpoint(storage: Storage, path: str, found: dict[str, FolderEntry]) -
         return bool(marks) or (metadata.kind == FILE and _names_a_query(storage, _join(path, "metadata")))
     if all(name in marks for name in _LOGS):
         return True
-    # What a hand has left of one; folders of other things have these names too.
+    # Part of one, whose rest somebody has deleted; folders of other things have these names too.
     return any(_holds_numbers(storage, _join(path, name)) for name in marks)
 
 

@@ -156,7 +156,7 @@ class StoreVersions:
     steps: a delta or changelog.
     ids: their uuids.
     broken: snapshots that a start would choose and cannot load, and why.
-    lacks: format 2, of each id of the version that the next start loads: what it is made of and is not there, or "".
+    lacks: format 2, of each id of the version that the next start loads: what of it is not there, or "".
     rows: a version and how many rows it has, where the snapshot that a start begins with says it."""
 
     full: frozenset[int] = frozenset()

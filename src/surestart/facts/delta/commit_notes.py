@@ -67,8 +67,8 @@ def read_remedy_note(user_metadata: str) -> RemedyNote | None:
 
 
 def find_undos(commits: Iterable[Commit]) -> dict[int, RemedyNote]:
-    """Version -> whose, of the commits that put a table back, for the undo of a step or by a rewind. commits: oldest
-    first."""
+    """Each commit that put a table back, for the undo of a step or by a rewind: its version -> whose it is.
+    commits: oldest first."""
     found: dict[int, RemedyNote] = {}
     awaited: RemedyNote | None = None
     for commit in commits:

@@ -33,7 +33,7 @@ from surestart.remedies.basis.move_aside import (
 from surestart.typed import surestart, typed
 from surestart.words.amounts import size_text
 
-# A copy of less is over before anybody wonders.
+# A smaller copy is over before anybody asks how far it is.
 _TOLD_FROM = 256 << 20
 
 

@@ -56,7 +56,7 @@ def is_free(place: Path) -> bool:
     """Nothing is there, or an empty folder."""
     if place.is_symlink():
         return False
-    # The draft is of a call that died before it was the fork's.
+    # A call that died left this draft, before the folder was the fork's.
     return not place.exists() or (place.is_dir() and not {*os.listdir(place)} - {_DRAFT})  # noqa: PTH208
 
 

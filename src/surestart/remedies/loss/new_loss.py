@@ -21,7 +21,7 @@ from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
 
 
 def refuse_new_loss(run: StepContext, begun: bool) -> None:
-    """Raises while every row is still where it was, or where its removal can be undone."""
+    """Raises before a row is lost: each is still where it was, or its removal can be undone."""
     if run.plan.remedy == "retire" or run.plan.method == BESIDE:
         return  # Removed for good, or looked at when all is filled.
     if run.plan.of_kind(RESTORE):

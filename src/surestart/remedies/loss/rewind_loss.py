@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def find_rewind_loss(
     spark: SparkSession, environment: Environment, links: Sequence[Link], versions: Mapping[str, int]
 ) -> Loss:
-    """Of rows that go, those that neither the table above holds by then, nor the source gives. versions: of each table
+    """Of the rows that go, those that do not come again: the table above does not hold them at its version, or the
+    source does not give them. versions: of each table
     the one that it goes back to."""
     going = {link.name: _going(spark, environment, link, versions) for link in links}
     if all(rows is None for rows in going.values()):

@@ -255,7 +255,7 @@ def _history(spark: SparkSession, table: Table) -> tuple[Commit, ...]:
 
 
 def read_time(text: str) -> datetime.datetime:
-    """An ISO 8601 time; whoever asks for a moment has to look whether it has a zone."""
+    """An ISO 8601 time. It may have no time zone: a caller who needs a moment has to check that."""
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
         moment.timestamp()

@@ -89,7 +89,7 @@ def _what(step: Step) -> tuple[str, int, str]:
 
 
 def _pass_on(run: StepContext, former: str, query_id: str) -> None:
-    """What the stream was noted to pass over, it passes over under its new id as well."""
+    """What the stream passes over by a note, it passes over under its new id as well."""
     for passing in inherited(read_journals(run.environment, run.spark), former, query_id):
         append_pass_over_note(run.spark, run.environment.table(TABLE), passing)
 

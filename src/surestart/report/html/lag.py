@@ -50,7 +50,7 @@ def read_series(progress: Sequence[BatchFacts]) -> dict[str, Series]:
 
 
 def unread(end: Position | None, latest: Position | None) -> tuple[int, str] | None:
-    """(how much lies behind that position, of what), or None where the two do not say."""
+    """(how much is unread behind that position, and of what), or None where the two positions do not tell."""
     if isinstance(end, KafkaPosition) and isinstance(latest, KafkaPosition):
         total = 0
         for topic, offsets in latest.partitions.items():

@@ -209,7 +209,7 @@ def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
             problem = error_in_four_parts(error, secret, f"reading the ledger of {target}", UNCHANGED)
             return sink_unreadable(problem, LEDGER)
         except OSError as error:
-            # Not the server's own error: the way to it. Its words hold no part of the URL.
+            # The server could not be reached. What the system says of that holds no part of the URL.
             return sink_unreadable(f"{type(error).__name__}: {error.strerror or 'no answer'}", LEDGER)
     except SurestartError as error:
         return sink_unreadable(error, LEDGER)
