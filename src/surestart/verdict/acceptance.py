@@ -26,14 +26,7 @@ from surestart.facts.evidence.file_sink import FILE_LOG, FILE_SINKS
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.sink_names import UNRECORDED
 from surestart.verdict import acceptance_findings as say
-from surestart.verdict.acceptance_case import (
-    NextBatch,
-    SinkAcceptance,
-    SinkCase,
-    batches_text,
-    is_keyed,
-    next_batch_of,
-)
+from surestart.verdict.acceptance_case import NextBatch, SinkAcceptance, SinkCase, batches_text, is_keyed, next_batch_of
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_unknown_identity, knows_former_self, other_writer_since
 from surestart.verdict.acceptance_topic import judge_topic

@@ -14,11 +14,7 @@ from collections.abc import Mapping
 
 from surestart.declaration import SinkDeclaration
 from surestart.facts.delta import Commit
-from surestart.facts.delta.taken_out import (
-    kept_version,
-    needs_its_files,
-    versions_that_stand,
-)
+from surestart.facts.delta.taken_out import kept_version, needs_its_files, versions_that_stand
 from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of, is_query_id
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands

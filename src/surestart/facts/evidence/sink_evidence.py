@@ -18,9 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from surestart.errors import SurestartError
-from surestart.facts.checkpoint.log_file import (
-    LogFault,
-)
+from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.delta import Commit, DeltaLog, HistoryEvidence, Transaction
 from surestart.facts.delta.actions import integer
 from surestart.facts.delta.commit_notes import find_undos

@@ -12,15 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
-from surestart.journal.journal import (
-    BEGUN,
-    FILLING,
-    OF_ANOTHER,
-    UNDOING,
-    UNDONE,
-    WITHDRAWN,
-    read_journals,
-)
+from surestart.journal.journal import BEGUN, FILLING, OF_ANOTHER, UNDOING, UNDONE, WITHDRAWN, read_journals
 from surestart.journal.protocol import JOBS, STOP, UNPAUSE
 from surestart.remedies.basis.beside import BesideNotExact
 from surestart.remedies.basis.plan import Plan, plan_again
