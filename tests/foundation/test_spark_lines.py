@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,13 @@ ROOT = Path(__file__).parents[2]
         ("client.4.9", "4.0"),
         ("client.5.1", "4.1"),
         ("serverless-5", "4.1"),
+        ("serverless 5", "4.1"),
+        ("Serverless environment version 4", "4.0"),
+        ("17.3LTS", "4.0"),
+        ("databricks-connect 17.3.2", "4.0"),
+        ("Apache Spark 3.5", "3.5"),
+        ("3.5.1-amzn-0", "3.5"),
+        ("18.0.x-aarch64-photon-scala2.13", "4.1"),
     ],
 )
 def test_a_version_of_spark_or_databricks_is_of_one_line(version: str, line: str) -> None:
@@ -60,6 +67,8 @@ def test_a_version_of_spark_or_databricks_is_of_one_line(version: str, line: str
     [
         *("", "3", "3.10", "3.55", "4.10", "5.0", "3.4.1", "13.3", "19.0", "13", "19", "client.9", "4", "latest"),
         *("4.x", "٤.٠", "3.5x"),
+        # Runtimes had these numbers once, and Spark has them now; Spark will not have those of runtimes soon.
+        *("dbr 4.0", "databricks runtime 4.2", "4.1 LTS", "3.5.x-scala2.12", "spark 17.3", "serverless 6"),
     ],
 )
 def test_a_version_of_no_line_is_unknown(version: str) -> None:
@@ -78,7 +87,7 @@ def test_versions_are_compared_as_numbers(number: tuple[int, int]) -> None:
         assert is_too_old(f"{major}.{minor}") == (major < 14)
 
 
-@pytest.mark.parametrize("version", ["3.4.4", "3.3.2", "2.4.8", "13.3", "12.2.x-scala2.12", "dbr 10.4"])
+@pytest.mark.parametrize("version", ["3.4.4", "2.4.8", "13.3", "13", "12.2.x-scala2.12", "dbr 9.1", "7.3 LTS"])
 def test_a_start_on_a_runtime_older_than_the_oldest_line_is_refused_in_one_sentence(version: str) -> None:
     @dataclass
     class OldSession:
@@ -91,7 +100,7 @@ def test_a_start_on_a_runtime_older_than_the_oldest_line_is_refused_in_one_sente
     assert refused.value.code == "SparkLineUnknown"
 
 
-@pytest.mark.parametrize("version", [*NAMES, "14.3", "19.0", "5.0.0", "client.9", "", "latest"])
+@pytest.mark.parametrize("version", [*NAMES, "14.3", "19.0", "5.0.0", "client.9", "client.1", "3", "", "latest"])
 def test_no_other_is_called_too_old(version: str) -> None:
     refuse_too_old(version)
 
@@ -126,6 +135,30 @@ def test_on_an_unknown_version_only_what_all_lines_do_alike_is_said() -> None:
     differ = [*alike[:-1], NextStart(NAMES[-1], Outcome.FAILS, None, "there is no metadata")]
     assert start_on(differ, "4.7.0").outcome is Outcome.CANNOT_TELL
     assert start_on(differ, "dbr 18.1") == differ[NAMES.index("4.1")]
+
+
+def test_an_environment_of_serverless_says_only_from_which_line_on() -> None:
+    """It names a client; Databricks upgrades the server behind it by itself."""
+    alike = [NextStart(name, Outcome.STARTS, 4, "batch 3 is done") for name in NAMES]
+    differ = [*alike[:-1], NextStart(NAMES[-1], Outcome.FAILS, None, "there is no metadata")]
+    assert start_on(alike, "serverless-5") == alike[NAMES.index("4.1")]
+    assert start_on(differ, "serverless-5").outcome is Outcome.CANNOT_TELL
+    older = replace(differ[-1], spark=NAMES[0])
+    assert start_on([older, *alike[1:]], "client.4.9") == alike[NAMES.index("4.0")]
+
+
+def test_inspect_of_such_an_environment_cannot_tell_where_its_lines_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = tmp_path / "query"
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir(parents=True)
+    (checkpoint / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":1}\n{"readings":{"0":5}}\n')
+    (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}\n')
+    asked = ["inspect", str(checkpoint), "--sink", "none", "--spark"]
+    codes = {spark: main([*asked, spark]) for spark in ("18.1", "4.2", "serverless-5")}
+    assert codes == {"18.1": 1, "4.2": 3, "serverless-5": 4}
+    assert "'serverless-5' is a client; its server may be Spark 4.1, 4.2" in capsys.readouterr().out
 
 
 def test_inspect_takes_a_runtime_and_refuses_what_it_does_not_know(

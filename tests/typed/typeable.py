@@ -116,13 +116,13 @@ def refused(words: list[str]) -> list[str]:
 
 def _refused_options(args: Namespace) -> list[str]:
     from surestart.cli.plan import check_options
-    from surestart.verdict.inspection import read_line, read_sink_name
+    from surestart.verdict.inspection import read_sink_name, read_spark
 
     try:
         if args.verb == "plan":
             check_options(args)
         if args.verb == "inspect":
-            read_line(args.spark)
+            read_spark(args.spark)
             for sink in args.sink:
                 read_sink_name(sink)
     except SurestartError as error:

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spark",
         default="",
         metavar="LINE",
-        help="what will start it, Spark 4.0 or a Databricks Runtime such as 15.4 (default: the Spark here)",
+        help="what will start it: Spark 4.0, a Databricks Runtime: 15.4, or serverless-5 (default: the Spark here)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/doctor.md)")
     parser.add_argument("--bundle", metavar="DIR", help="also write all evidence as one archive, secrets redacted")
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from surestart.cli.stage_answers import ask_stages
     from surestart.report.text.stage_table import render_stages, verdict_of_all
     from surestart.streams.as_pipeline import StreamEnvironment
-    from surestart.verdict.inspection import read_line
+    from surestart.verdict.inspection import read_spark
 
     environment, pipeline, settings = read_given_environment(args)
     stages = choose_stages(pipeline, settings, args.stage)
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     session = _session_for(environment, stages)
     if isinstance(environment, StreamEnvironment) and args.stage == "all" and not (args.bundle or args.progress):
         return _ask_many(args, environment, stages, options, session)
-    line = args.spark and read_line(args.spark).name
-    diagnoses = ask_stages(environment, stages, spark=line, options=options, session=session)
+    spark = args.spark and read_spark(args.spark)
+    diagnoses = ask_stages(environment, stages, spark=spark, options=options, session=session)
     if args.json:
         from surestart.report.json.many import stages_json
 
@@ -164,9 +164,9 @@ def _ask_many(
     session: SparkSession | None,
 ) -> int:
     from surestart.cli.stage_answers import read_run_history
-    from surestart.verdict.inspection import read_line
+    from surestart.verdict.inspection import read_spark
 
-    spark = args.spark and read_line(args.spark).name
+    spark = args.spark and read_spark(args.spark)
     history = read_run_history(environment, stages, session)
     progress = Progress()
     rows: list[FleetRow] = []

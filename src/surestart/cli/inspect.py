@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_LINE,
         metavar="LINE",
         help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a "
-        f"Databricks Runtime such as 15.4 (default Spark {DEFAULT_LINE})",
+        f"Databricks Runtime such as 15.4, or serverless-5 (default Spark {DEFAULT_LINE})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
@@ -128,16 +128,16 @@ EVERY_SECONDS = 0.5
 
 def inspect_many(args: argparse.Namespace) -> int:
     from surestart.verdict.inspect_all import FleetQuestion, inspect_all
-    from surestart.verdict.inspection import read_line
+    from surestart.verdict.inspection import read_spark
     from surestart.verdict.restart import DEFAULT_LINE
 
     _refuse_what_is_of_one(args)
-    line = read_line(args.spark).name
+    spark = read_spark(args.spark)
     again = ["--all", args.path]
     again += ["--sink", NO_SINK] if args.sink else []
-    again += [] if line == DEFAULT_LINE else ["--spark", line]
+    again += [] if spark == DEFAULT_LINE else ["--spark", spark]
     progress = Progress()
-    rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), line), say=progress)
+    rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), spark), say=progress)
     progress.end()
     show_fleet(Fleet(args.path, tuple(rows), int(time.time() * 1000), "checkpoint", surestart("inspect", *again)), args)
     return EXIT_CODES[rows[0].verdict] if rows else 4

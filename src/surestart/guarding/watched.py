@@ -129,7 +129,7 @@ class Watched:
     def _end(self, failure: Exception | None) -> None:
         try:
             if failure is not None:
-                self._run.ended(FAILED, _name_of(failure))
+                self._run.ended(FAILED, condition_of(failure) or type(failure).__name__)
             else:
                 self._run.ended(STOPPED if self._stopped else FINISHED)
         finally:
@@ -138,13 +138,6 @@ class Watched:
                 _watched.remove(self)
         if self._listener is not None:
             self._listener.leave(self)
-
-
-def _name_of(failure: Exception) -> str:
-    from pyspark.errors import PySparkException
-
-    named = condition_of(failure) if isinstance(failure, PySparkException) else ""
-    return named or type(failure).__name__
 
 
 def watched_at(place: str) -> Watched | None:

@@ -35,7 +35,7 @@ from surestart.spark.every_line import select_values
 from surestart.spark.session import applied
 from surestart.spark.settings import EVERYWHERE, pairs
 from surestart.typed import spark_sql, surestart, typed
-from surestart.words.spark_errors import NO_TABLE, condition_of
+from surestart.words.spark_errors import NO_TABLE, is_condition
 
 # For people: some 50 ms to read.
 COMMITS = 300
@@ -166,7 +166,7 @@ def _newest_commits(environment: Environment, spark: SparkSession | None) -> tup
     try:
         return history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql} LIMIT {COMMITS}").collect()).commits
     except AnalysisException as problem:
-        if condition_of(problem) in NO_TABLE:
+        if is_condition(problem, NO_TABLE):
             return ()
         raise _out_of_reach(table.sql, f"cannot be read: {str(problem).splitlines()[0][:200]}") from problem
 

@@ -35,7 +35,7 @@ from surestart.journal.protocol import UNDONE as UNDONE
 from surestart.journal.protocol import WITHDRAWN as WITHDRAWN
 from surestart.library_types import SparkSession
 from surestart.typed import surestart
-from surestart.words.spark_errors import NO_TABLE, condition_of
+from surestart.words.spark_errors import NO_TABLE, is_condition
 
 TABLE = "surestart_remedies"
 NOTE = "surestart_remedy"
@@ -280,7 +280,7 @@ def _notes_by_session(spark: SparkSession | None, sql: str) -> list[str]:
     try:
         rows = spark.sql(f"DESCRIBE HISTORY {sql} LIMIT {_COMMITS}").collect()
     except AnalysisException as problem:
-        if condition_of(problem) in NO_TABLE:
+        if is_condition(problem, NO_TABLE):
             return []
         raise
     # Delta gives the newest first; remedies are told in the order in which they began.

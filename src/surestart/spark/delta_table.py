@@ -9,7 +9,7 @@ from surestart.errors import Refused
 from surestart.library_types import DataFrame, DataFrameWriter, SparkSession
 from surestart.spark.settings import TABLE, pairs
 from surestart.typed import surestart
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import is_condition
 
 
 def create_or_check_table(spark: SparkSession, table: Table, columns: str, partition_by: tuple[str, ...] = ()) -> None:
@@ -75,7 +75,7 @@ def read_columns(spark: SparkSession, table: Table) -> dict[str, str] | None:
     try:
         return {field.name: field.dataType.simpleString() for field in read_table(spark, table).schema}
     except AnalysisException as problem:
-        if condition_of(problem) in _NO_TABLE:
+        if is_condition(problem, _NO_TABLE):
             return None
         raise
 
@@ -84,14 +84,16 @@ def read_table(spark: SparkSession, table: Table) -> DataFrame:
     return spark.read.format("delta").load(table.path) if table.path else spark.read.table(table.sql)
 
 
-_NO_TABLE = {
-    "PATH_NOT_FOUND",
-    "TABLE_OR_VIEW_NOT_FOUND",
-    "DELTA_TABLE_NOT_FOUND",
-    "DELTA_PATH_DOES_NOT_EXIST",
-    "DELTA_SCHEMA_NOT_SET",
-    "DELTA_MISSING_DELTA_TABLE",
-}
+_NO_TABLE = frozenset(
+    {
+        "PATH_NOT_FOUND",
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "DELTA_TABLE_NOT_FOUND",
+        "DELTA_PATH_DOES_NOT_EXIST",
+        "DELTA_SCHEMA_NOT_SET",
+        "DELTA_MISSING_DELTA_TABLE",
+    }
+)
 
 
 def save_to(table: Table, writer: DataFrameWriter) -> None:

@@ -123,42 +123,80 @@ LINES = (
 NAMES = tuple(line.name for line in LINES)
 # The line that `make run` installs, and that a question about nobody's Spark in particular is answered for.
 DEFAULT = "4.1"
-# The first version of Databricks Runtime; Spark's own numbers are far below.
+# The first version of Databricks Runtime that is known without its name; Spark's own numbers are far below.
 _RUNTIMES_FROM = 10
-_CLIENT = re.compile(r"(?:client|serverless)[.-]?v?([0-9]{1,3})(?:\.[0-9]+)*")
-_NAME = r"(?:databricks[ -]runtime|databricks|runtime|dbr|spark)?[ -]?v?"
-_NUMBER = re.compile(_NAME + r"([0-9]{1,3})\.([0-9]{1,3})(?:[.\-_+ ].*)?")
-# Of a runtime the major number alone says the line.
-_RUNTIME = re.compile(_NAME + r"([1-9][0-9])(?:\.x.*| lts)?")
+_SPARK, _RUNTIME, _CLIENT = "spark", "runtime", "client"
+# What people, clusters and images call each; the first part of a version, after which its number begins.
+_SPOKEN = (
+    (_CLIENT, r"(?:databricks )?(?:serverless|client|environment)(?: (?:compute|environment|client|base|version))*"),
+    (_RUNTIME, r"(?:databricks runtime|databricks connect|databricks|runtime|dbr)"),
+    (_SPARK, r"(?:apache )?(?:py)?spark"),
+)
+_MARKS = re.compile(r"[ _:/-]+")
+# Of a runtime and of a client the major number alone says the line.
+_NUMBER = re.compile(r"v?([0-9]{1,3})(?:\.([0-9]{1,3}|x)(?:[. +].*)?| ?lts.*| scala.*)?(?: ?lts.*)?")
+
+_ONLY_RUNTIMES = re.compile(r"lts|\.x .*scala")
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A version as it is written: of what, and its first two numbers; minor None where it was not said."""
+
+    kind: str
+    major: int
+    minor: int | None
+
+
+def _read(version: str) -> _Said | None:
+    """None for what names no number of Spark, of Databricks Runtime or of serverless compute."""
+    text = _MARKS.sub(" ", version.strip().lower())
+    kind, rest = "", text
+    for one, name in _SPOKEN:
+        if found := re.match(name + r"[ .]?(?=v?[0-9])", text):
+            kind, rest = one, text[found.end() :]
+            break
+    number = _NUMBER.fullmatch(rest)
+    if number is None or not version.isascii():
+        return None
+    major = int(number[1])
+    if not kind:
+        kind = _RUNTIME if major >= _RUNTIMES_FROM or _ONLY_RUNTIMES.search(rest) else _SPARK
+    return _Said(kind, major, int(number[2]) if (number[2] or "x") != "x" else None)
 
 
 def find_line(version: str) -> SparkLine | None:
     """The line of a version of Spark (`4.0.5`), of Databricks Runtime (`15.4`, `16.4.x-scala2.12`, `17`) or of
-    serverless compute (`client.5.1`, `serverless-5`); None for one that is not known."""
-    text = version.strip().lower()
-    client = _CLIENT.fullmatch(text)
-    if client:
-        return next((line for line in LINES if int(client[1]) in line.clients), None)
-    if runtime := _RUNTIME.fullmatch(text):
-        return next((line for line in LINES if int(runtime[1]) in line.runtimes), None)
-    number = _NUMBER.fullmatch(text)
-    if number is None:
-        return None
-    major, minor = int(number[1]), int(number[2])
-    if major >= _RUNTIMES_FROM:
-        return next((line for line in LINES if major in line.runtimes), None)
-    return next((line for line in LINES if line.number == (major, minor)), None)
+    serverless compute (`client.5.1`, `serverless 5`); None for one that is not known."""
+    match _read(version):
+        case _Said("client", major):
+            return next((line for line in LINES if major in line.clients), None)
+        case _Said("runtime", major):
+            return next((line for line in LINES if major in line.runtimes), None)
+        case _Said(_, major, minor):
+            return next((line for line in LINES if line.number == (major, minor)), None)
+    return None
+
+
+def find_lines(version: str) -> tuple[SparkLine, ...]:
+    """Each line that a start by that name may be on; none for one that is not known. An environment version of
+    serverless compute names a client: the server behind it has the same line or a later one, which Databricks changes
+    by itself (docs: serverless environment versions)."""
+    line = find_line(version)
+    if line is None:
+        return ()
+    said = _read(version)
+    return LINES[LINES.index(line) :] if said is not None and said.kind == _CLIENT else (line,)
 
 
 def is_too_old(version: str) -> bool:
     """Older than every known line: surestart does not run there. False where the number cannot be read."""
-    number = _NUMBER.fullmatch(version.strip().lower())
-    if number is None:
-        return False
-    major, minor = int(number[1]), int(number[2])
-    if major >= _RUNTIMES_FROM:
-        return major < min(LINES[0].runtimes)
-    return (major, minor) < LINES[0].number
+    match _read(version):
+        case _Said("runtime", major):
+            return major < min(LINES[0].runtimes)
+        case _Said("spark", major, minor):
+            return (major, LINES[0].number[1] if minor is None else minor) < LINES[0].number
+    return False
 
 
 def get_line(name: str) -> SparkLine:

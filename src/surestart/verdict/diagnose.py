@@ -29,13 +29,13 @@ from surestart.facts.evidence.source_evidence import (
 )
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
-from surestart.spark.spark_lines import LINES, NAMES, find_line
+from surestart.spark.spark_lines import LINES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
 from surestart.verdict.ask_kafka import ask_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source
-from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, steps_of
+from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, find_unknown_spark, steps_of
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all, start_on
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.verdict.sink_audit import audit_sinks
@@ -294,25 +294,6 @@ def _read_source(
     if ask_source is not None:
         return ask_source(source, checkpoint)
     return FileSourceEvidence(problem=f"a source of kind {source.kind!r} is not known here and was not asked")
-
-
-def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, ...]:
-    """The start is on a version of Spark whose restart rule nobody has tried."""
-    if find_line(start.spark) is not None:
-        return ()
-    alike = start.outcome is not Outcome.CANNOT_TELL
-    return (
-        Finding(
-            "SPARK_UNKNOWN",
-            Severity.ATTENTION if alike else Severity.CANNOT_TELL,
-            f"Spark {start.spark!r} would start it; known are {', '.join(NAMES)}",
-            "Every known line does the same with this checkpoint; that this one does too is likely and not known."
-            if alike
-            else "What the next start does differs between the known lines, so for this one it cannot be told.",
-            commands.doctor(),
-            "go back to an older Spark once this one has written a batch.",
-        ),
-    )
 
 
 def _no_sink(declaration: StageDeclaration, commands: Commands) -> Finding:

@@ -13,9 +13,9 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_
 from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
 from surestart.facts.storage.storage import Storage
 from surestart.library_types import SparkSession
-from surestart.spark.spark_lines import LINES, SparkLine, find_line
+from surestart.spark.spark_lines import LINES, NAMES, find_lines
 from surestart.typed import surestart
-from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all
+from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all, start_on
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 from surestart.words.next_commands import THE_TABLE, Commands, ForeignCommands
@@ -58,13 +58,17 @@ def inspect_checkpoint(
     """Reads the checkpoint and the sinks; writes nothing. Without a sink the verdict is at best "cannot tell".
     commands: for a stage that surestart runs; without them the stream is somebody else's. session: what is asked about
     a table that is known by name alone."""
-    line = read_line(spark).name
+    spark = read_spark(spark)
+    line = find_lines(spark)[0].name
     checkpoint = read_checkpoint(location, storage)
     stage = stage_of(checkpoint)
-    commands = commands or ForeignCommands.of(location, sinks, () if line == DEFAULT_LINE else ("--spark", line))
+    commands = commands or ForeignCommands.of(location, sinks, () if spark == DEFAULT_LINE else ("--spark", spark))
     starts = predict_all(checkpoint)
-    start = starts[SPARK_LINES.index(line)]
-    findings = list(diagnose_checkpoint(checkpoint, spark=line, commands=commands))
+    start = start_on(starts, spark)
+    findings = [
+        *find_unknown_spark(start, commands),
+        *diagnose_checkpoint(checkpoint, spark=line, commands=commands),
+    ]
     named = tuple(name for name in sinks if name != NO_SINK)
     answers: tuple[SinkAcceptance, ...] = ()
     evidence: Mapping[str, SinkEvidence] = {}
@@ -100,18 +104,45 @@ def _worst(answers: tuple[SinkAcceptance, ...]) -> Acceptance:
     return next(acceptance for acceptance in _ORDER if acceptance in given)
 
 
-def read_line(spark: str) -> SparkLine:
-    """The line that a person has named, by a version of Spark or of Databricks; raises for one that is not known."""
-    found = find_line(spark)
-    if found is not None:
-        return found
+def read_spark(spark: str) -> str:
+    """The line that a person has named, by a version of Spark or of Databricks; as it was said where that may be
+    several. Raises for one that is not known."""
+    found = find_lines(spark)
+    if found:
+        return spark if len(found) > 1 else found[0].name
     runtimes = sorted(number for line in LINES for number in line.runtimes)
+    clients = sorted(number for line in LINES for number in line.clients)
     raise UsageError(
-        f"{spark!r} is not a known version of Spark ({', '.join(SPARK_LINES)}) or of Databricks Runtime "
-        f"({runtimes[0]} to {runtimes[-1]})",
+        f"{spark!r} is not a known version of Spark ({', '.join(SPARK_LINES)}), of Databricks Runtime "
+        f"({runtimes[0]} to {runtimes[-1]}) or of serverless compute (serverless-{clients[0]} to -{clients[-1]})",
         meaning="What a restart does differs between these lines and is known for them only.",
         next=surestart("inspect", "--help", note=f"then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime"),
         code="SparkUnknown",
+    )
+
+
+def find_unknown_spark(start: NextStart, commands: Commands) -> tuple[Finding, ...]:
+    """The start is on a version of Spark whose restart rule nobody has tried, or on one of several that differ."""
+    lines = find_lines(start.spark)
+    if len(lines) == 1:
+        return ()
+    alike = start.outcome is not Outcome.CANNOT_TELL
+    if lines:
+        what = f"{start.spark!r} is a client; its server may be Spark {', '.join(line.name for line in lines)}"
+    else:
+        what = f"Spark {start.spark!r} would start it; known are {', '.join(NAMES)}"
+    return (
+        Finding(
+            "SPARK_UNKNOWN",
+            Severity.ATTENTION if alike else Severity.CANNOT_TELL,
+            what,
+            "Every known line does the same with this checkpoint; that this one does too is likely and not known."
+            if alike
+            else f"What the next start does differs between {'these' if lines else 'the known'} lines, so it cannot be "
+            "told.",
+            commands.doctor(),
+            "go back to an older Spark once this one has written a batch.",
+        ),
     )
 
 

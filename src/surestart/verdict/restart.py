@@ -97,16 +97,14 @@ class NextStart:
 
 
 def start_on(starts: Sequence[NextStart], spark: str) -> NextStart:
-    """What a start on that version of Spark does, given what it does on each known line. On a version that is not
-    known: what all known lines do alike, else that nobody can tell."""
-    line = spark_lines.find_line(spark)
-    if line is not None:
-        return next(start for start in starts if start.spark == line.name)
-    alike = {_anywhere(start) for start in starts}
-    if len(alike) == 1:
-        return replace(starts[-1], spark=spark)
-    why = f"Spark {spark or '(no version)'} is not known, and the known lines do not do the same"
-    return NextStart(spark, Outcome.CANNOT_TELL, None, why)
+    """What a start on that version of Spark does, given what it does on each known line. On a version that may be
+    several lines, or is not known: what these, or all, do alike, else that nobody can tell."""
+    names = [line.name for line in spark_lines.find_lines(spark)]
+    possible = [start for start in starts if start.spark in names or not names]
+    if len({_anywhere(start) for start in possible}) == 1:
+        return possible[0] if names else replace(possible[-1], spark=spark)
+    known = f"may be {', '.join(names)}, and these" if names else "is not known, and the known lines"
+    return NextStart(spark, Outcome.CANNOT_TELL, None, f"Spark {spark or '(no version)'} {known} do not do the same")
 
 
 def _anywhere(start: NextStart) -> NextStart:

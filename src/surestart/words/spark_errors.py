@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from surestart.library_types import PySparkException
+import re
 
 # There is no such table, or nothing that it could lie in.
 NO_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 
 
-def condition_of(error: PySparkException) -> str:
+def condition_of(error: Exception) -> str:
     """Such as TABLE_OR_VIEW_NOT_FOUND, with its subclass where there is one; "" where it has none. Spark 3.5 calls it
-    an error class and has no getCondition."""
-    ask = getattr(error, "getCondition", None) or error.getErrorClass
-    return str(ask() or "")
+    an error class and has no getCondition; its Connect client leaves the class of many errors in the message alone."""
+    ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
+    named = ask() if ask else None
+    if named:
+        return str(named)
+    found = _IN_FRONT.match(str(error))
+    return found[1] if found else ""
 
 
-def is_condition(error: PySparkException, names: frozenset[str]) -> bool:
+# (org.apache.spark.sql.AnalysisException) [CONFIG_NOT_AVAILABLE.WITHOUT_SUGGESTION] Configuration …
+_IN_FRONT = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
+
+
+def is_condition(error: Exception, names: frozenset[str]) -> bool:
     """Whether it is one of them, or a subclass of one: serverless compute says CONFIG_NOT_AVAILABLE.WITHOUT_SUGGESTION
     where others say CONFIG_NOT_AVAILABLE."""
     condition = condition_of(error)

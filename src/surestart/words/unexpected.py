@@ -75,7 +75,7 @@ def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
 def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
     from surestart.words.spark_errors import condition_of
 
-    condition = condition_of(error) if hasattr(error, "getErrorClass") else ""  # type: ignore[arg-type]
+    condition = condition_of(error)
     return CannotTell(
         f"Spark answered {_place(error)} with {_class(error)}"
         f"{f', {condition}' if condition else ''}: {_redacted_line(error)}",

@@ -31,11 +31,13 @@ from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, is_map
 from surestart.library_types import SparkSession
 from surestart.spark.session import session_at_hand
 from surestart.typed import spark_sql
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import is_condition
 
-_MISSING = {"TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
+_MISSING = frozenset(
+    {"TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
+)
 _MISSING |= {"DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_ONLY_OPERATION"}
-_VERSION_GONE = {"DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG"}
+_VERSION_GONE = frozenset({"DELTA_VERSION_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG"})
 _REMOVING = ("numRemovedFiles", "numTargetFilesRemoved")
 _ADDING = ("numAddedFiles", "numTargetFilesAdded", "numFiles", "numRestoredFiles")
 # A deletion vector means that a file is removed, and added again with fewer rows.
@@ -87,7 +89,7 @@ def _sink(spark: SparkSession, sink: SinkDeclaration) -> SinkEvidence:
     try:
         history, detail = _ask(spark, table_sql(sink.target, sink.path))
     except PySparkException as error:
-        return sink_missing(HISTORY) if condition_of(error) in _MISSING else sink_unreadable(first_line(error), HISTORY)
+        return sink_missing(HISTORY) if is_condition(error, _MISSING) else sink_unreadable(first_line(error), HISTORY)
     except (CannotTell, OSError) as error:
         return sink_unreadable(first_line(error), HISTORY)
     files = detail.get("numFiles")
@@ -120,7 +122,7 @@ def read_source_by_session(spark: SparkSession, source: SourceDeclaration, first
             ),
         )
     except PySparkException as error:
-        if condition_of(error) in _MISSING:
+        if is_condition(error, _MISSING):
             return DeltaSourceEvidence(exists=False)
         return DeltaSourceEvidence(problem=first_line(error))
     except (CannotTell, OSError) as error:
@@ -136,7 +138,7 @@ def _schema_at(spark: SparkSession, table: str, version: int) -> str:
     try:
         return str(spark.sql(f"SELECT * FROM {table} VERSION AS OF {version} LIMIT 0").schema.json())
     except PySparkException as error:
-        if condition_of(error) in _VERSION_GONE:
+        if is_condition(error, _VERSION_GONE):
             return ""
         raise
 

@@ -28,7 +28,7 @@ from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
 from surestart.spark.session import runs_on_databricks
 from surestart.typed import surestart
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import is_condition
 
 # What a table may have kept of the file that a row came from.
 EVIDENCE = ("source_time", "payload")
@@ -200,7 +200,7 @@ def _judge_files(giving: SourceGives, source: FileSource, rows: DataFrame) -> Da
     try:
         listed = file_listing(giving.spark, giving.environment.landing, on_databricks, options)
     except AnalysisException as problem:
-        if condition_of(problem) != "PATH_NOT_FOUND":
+        if not is_condition(problem, frozenset({"PATH_NOT_FOUND"})):
             raise
         listed = giving.spark.createDataFrame([], "source STRING, changed TIMESTAMP, length BIGINT")
     # A line end follows every line, or every one but the last.

@@ -31,7 +31,7 @@ from surestart.spark.delta_table import read_table, save_to
 from surestart.spark.session import only_inside, takes_setting
 from surestart.stage import POSITION
 from surestart.typed import surestart
-from surestart.words.spark_errors import condition_of
+from surestart.words.spark_errors import is_condition
 
 
 def takes_pairs(spark: SparkSession) -> bool:
@@ -129,13 +129,13 @@ def _read_metadata(checkpoint: str, spark: SparkSession) -> str:
     try:
         return "\n".join(row[0] for row in spark.read.text(f"{checkpoint}/metadata").collect())
     except PySparkException as problem:
-        if refused and condition_of(problem) not in _NOT_THERE:
+        if refused and not is_condition(problem, _NOT_THERE):
             raise _NotAllowed(refused) from problem
         raise _no_query_id(checkpoint, _GONE) from problem
 
 
 _GONE = "cannot be read: the checkpoint was moved aside or removed under a run that goes on, or it is out of reach"
-_NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
+_NOT_THERE = frozenset({"PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST"})
 
 
 def read_local_query_id(checkpoint: str) -> str | None:
