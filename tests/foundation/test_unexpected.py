@@ -166,6 +166,75 @@ def test_an_error_in_four_parts_over_another_ones_has_that_ones_traceback_in_a_j
     assert "KeyError: '7'" in json.loads(line)["traceback"]
 
 
+class Mute(Exception):
+    """As Spark's own errors are once their JVM has gone."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError
+
+    getCondition = __str__
+
+
+class NoException(BaseException):
+    """Of a library's own, such as asyncio's CancelledError."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (SystemExit(0), "SystemExit(0)"),
+        (SystemExit("gone"), "SystemExit('gone')"),
+        (NoException("x"), "NoException"),
+        (BaseExceptionGroup("many", [NoException("x")]), "BaseExceptionGroup"),
+        (Mute(), "Mute"),
+        (BrokenPipeError(), "BrokenPipeError"),
+    ],
+    ids=["exit 0", "exit text", "no Exception", "group", "mute", "another one's pipe"],
+)
+def test_nothing_that_code_raises_ends_a_job_as_a_verdict_or_a_success(
+    raised: BaseException, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leaves(args: object, lines: object = None) -> int:
+        raise raised
+
+    monkeypatch.setattr(surestart.cli.explain, "run", leaves)
+    assert main(["explain", "x"]) == 6
+    assert says in capsys.readouterr().err.splitlines()[0]
+    monkeypatch.setattr(surestart.cli.run, "_run", leaves)
+    with pytest.raises(SystemExit) as ended:
+        job.main(["run", "all", "--log=json"])
+    assert ended.value.code == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    told = json.loads(line)
+    assert (told["code"], says.partition("(")[0] in told["what"]) == ("UnexpectedError", True)
+    assert "in leaves" in told["traceback"]
+
+
+def test_an_error_of_sparks_own_without_its_jvm_is_said_in_four_parts() -> None:
+    from surestart.words.unexpected import as_unexpected
+
+    Mute.__module__ = "pyspark.errors"
+    try:
+        said = as_unexpected(Mute(), ("run", "all"))
+    finally:
+        Mute.__module__ = __name__
+    assert (said.code, said.exit_code) == ("SparkError", 4)
+    assert "its text cannot be had: ConnectionRefusedError" in said.what
+
+
+def test_output_that_nobody_took_is_no_safe_verdict() -> None:
+    wait = "import sys, time; time.sleep(1); from surestart.cli.main import main"
+    late = f"{wait}; sys.exit(main(['explain', '--codes']))"
+    done = subprocess.run(
+        ["bash", "-c", f'{sys.executable} -c "{late}" | true; echo ${{PIPESTATUS[0]}}'],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("130", "")
+
+
 def test_memory_that_is_not_there_decides_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,7 +34,8 @@ EXIT_CODES = """\
 exit codes:
   0 fine   1 findings to look at   2 usage   3 unsafe, refused
   4 cannot tell, or unreachable    5 stopped half-way, run it again
-  6 an unexpected error of surestart itself: no verdict             130 interrupted
+  6 an unexpected error of surestart itself: no verdict
+  130 interrupted, or nobody took the output
 """
 
 
@@ -95,11 +96,14 @@ def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted. Nothing is lost: run the same command again and it goes on where it was.\n")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # `surestart … | head`: the reader has gone; Python would print a traceback while flushing at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # noqa: BLE001 - the last place where it can get a name and a code that is not a verdict
+    except SystemExit:
+        # Help, or a word that is no option: argparse has said it.
+        raise
+    except BaseException as error:  # noqa: BLE001 - the last place where it can get a name and a code that is not a verdict
+        if isinstance(error, BrokenPipeError) and _reader_has_gone():
+            # `surestart … | head`: Python would print a traceback while flushing at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_INTERRUPTED
         from surestart.words.unexpected import as_unexpected, traceback_of
 
         if traceback or "--traceback" in arguments:
@@ -107,6 +111,18 @@ def main(argv: Sequence[str] | None = None, *, traceback: bool = False) -> int:
         said = as_unexpected(error, arguments)
         sys.stderr.write(f"{said}\n")
         return said.exit_code
+
+
+def _reader_has_gone() -> bool:
+    """Of this output: a pipe that broke may be a database's or a broker's as well."""
+    import select
+
+    try:
+        asked = select.poll()
+        asked.register(sys.stdout.fileno(), 0)
+        return any(state & (select.POLLERR | select.POLLHUP) for _, state in asked.poll(0))
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _run(arguments: list[str]) -> int:
@@ -123,12 +139,16 @@ def _run(arguments: list[str]) -> int:
         return 0
     args.typed = arguments
     run = importlib.import_module(f"surestart.cli.{args.verb}").run
-    if hasattr(args, "streams"):
-        from surestart.cli.which_streams import calls_of, worst_of
+    try:
+        if hasattr(args, "streams"):
+            from surestart.cli.which_streams import calls_of, worst_of
 
-        code = worst_of([int(run(one)) for one in calls_of(args)])
-    else:
-        code = int(run(args))
+            code = worst_of([int(run(one)) for one in calls_of(args)])
+        else:
+            code = int(run(args))
+    except SystemExit as left:
+        # Code of a pipeline's own. Passed on, it would end the process with the code of its choice, 0 for one.
+        raise RuntimeError(f"what was called left by SystemExit({left.code!r})") from left
     sys.stdout.flush()
     return code
 

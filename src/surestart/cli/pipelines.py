@@ -63,10 +63,12 @@ def _from_spec(spec: str, folder: Path) -> Pipeline:
     except SurestartError:
         raise
     except (Exception, SystemExit) as error:
+        from surestart.words.unexpected import message_of
+
         # One that ends the process would otherwise end it with the exit code of a safe stage.
         kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
         raise UsageError(
-            f"pipeline {spec!r} cannot be imported: {kind}{error}",
+            f"pipeline {spec!r} cannot be imported: {kind}{message_of(error)}",
             meaning="Its module, or something that the module imports, is not there or fails. Nothing was judged.",
             next=typed("python", "-c", f"import {module_name}"),
         ) from error

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         log.interrupted()
         return EXIT_INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - as in the command line's main, and as an object like the others
+    except BaseException as error:  # noqa: BLE001 - SystemExit for one: an object like the others
         from surestart.words.unexpected import as_unexpected, traceback_of
 
         said = as_unexpected(error, args.typed)

@@ -8,7 +8,7 @@ import re
 NO_TABLE = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 
 
-def condition_of(error: Exception) -> str:
+def condition_of(error: BaseException) -> str:
     """Such as TABLE_OR_VIEW_NOT_FOUND, with its subclass where there is one; "" where it has none. Spark 3.5 calls it
     an error class and has no getCondition; its Connect client leaves the class of many errors in the message alone."""
     ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
@@ -23,7 +23,7 @@ def condition_of(error: Exception) -> str:
 _IN_FRONT = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 
 
-def is_condition(error: Exception, names: frozenset[str]) -> bool:
+def is_condition(error: BaseException, names: frozenset[str]) -> bool:
     """Whether it is one of them, or a subclass of one: serverless compute says CONFIG_NOT_AVAILABLE.WITHOUT_SUGGESTION
     where others say CONFIG_NOT_AVAILABLE."""
     condition = condition_of(error)

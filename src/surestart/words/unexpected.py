@@ -41,7 +41,7 @@ EXTRAS = {
 }
 
 
-def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
+def as_unexpected(error: BaseException, arguments: Sequence[str]) -> SurestartError:
     """The error in four parts, without secrets."""
     if isinstance(error, ModuleNotFoundError) and error.name and not error.name.startswith("surestart"):
         return _not_installed(error.name)
@@ -72,10 +72,13 @@ def as_unexpected(error: Exception, arguments: Sequence[str]) -> SurestartError:
     )
 
 
-def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
+def _of_spark(error: BaseException, arguments: Sequence[str]) -> SurestartError:
     from surestart.words.spark_errors import condition_of
 
-    condition = condition_of(error)
+    try:
+        condition = condition_of(error)
+    except Exception:  # noqa: BLE001 - likewise
+        condition = ""
     return CannotTell(
         f"Spark answered {_place(error)} with {_class(error)}"
         f"{f', {condition}' if condition else ''}: {_redacted_line(error)}",
@@ -87,7 +90,7 @@ def _of_spark(error: Exception, arguments: Sequence[str]) -> SurestartError:
     )
 
 
-def traceback_of(error: Exception) -> str:
+def traceback_of(error: BaseException) -> str:
     return redact("".join(traceback.format_exception(error)), secret_values())
 
 
@@ -131,12 +134,12 @@ def _again(arguments: Sequence[str]) -> NextCommand:
     return surestart("--traceback", *words).hiding(partial(redact, values=secret_values()))
 
 
-def _class(error: Exception) -> str:
+def _class(error: BaseException) -> str:
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """The innermost line of ours."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = [frame for frame in frames if str(frame.f_globals.get("__name__", "")).startswith("surestart")]
@@ -147,6 +150,13 @@ def _place(error: Exception) -> str:
     return f"{frame.f_globals.get('__name__')}:{number}"
 
 
-def _redacted_line(error: Exception) -> str:
-    text = redact(str(error), secret_values()).strip()
+def message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as silent:  # noqa: BLE001 - Spark's own ask a JVM for their text, which may have gone
+        return f"(its text cannot be had: {type(silent).__name__})"
+
+
+def _redacted_line(error: BaseException) -> str:
+    text = redact(message_of(error), secret_values()).strip()
     return (text.splitlines()[0][:300] if text else "no message").encode("ascii", "backslashreplace").decode("ascii")
