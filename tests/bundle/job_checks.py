@@ -109,7 +109,8 @@ RUN_FACTS = (
 
 
 def _compute(bundle: Bundle, target: Target) -> Found:
-    """Each task has one kind of compute, and a job cluster a node type and a line of Spark that surestart knows."""
+    """Each task has one kind of compute, and a job cluster a node type, a known line of Spark, and a Python
+    that takes the wheel."""
     for key, job in target.jobs.items():
         for task in job.get("tasks") or []:
             kinds = [name for name in ("environment_key", "job_cluster_key") if task.get(name)]
@@ -119,8 +120,14 @@ def _compute(bundle: Bundle, target: Target) -> Found:
             cluster, where = entry.get("new_cluster") or {}, f"{key}.{entry.get('job_cluster_key')}"
             if not cluster.get("node_type_id"):
                 yield where, "has no node_type_id"
-            if find_line(str(cluster.get("spark_version"))) is None:
-                yield where, f"spark_version {cluster.get('spark_version')!r} is of no known line of Spark"
+            runtime = str(cluster.get("spark_version"))
+            if find_line(runtime) is None:
+                yield where, f"spark_version {runtime!r} is of no known line of Spark"
+            if runtime.startswith("14."):
+                yield where, f"spark_version {runtime!r} {_OLD_PYTHON}"
+
+
+_OLD_PYTHON = "has Python 3.10, and the wheel needs 3.11"
 
 
 def _run_facts(bundle: Bundle, target: Target) -> Found:
@@ -293,6 +300,8 @@ def _environment_versions(bundle: Bundle, target: Target) -> Found:
     for where, version in versions.items():
         if find_line(f"client.{version}") is None:
             yield where, f"environment_version {version!r} is of no known line of Spark"
+        if version == "1":
+            yield where, f"environment_version {version!r} {_OLD_PYTHON}"
     if len(set(versions.values())) > 1:
         yield "environment_version", f"differs: {versions}"
 

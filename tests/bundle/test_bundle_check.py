@@ -108,6 +108,8 @@ BROKEN = [
         default="99.9.x-scala3"), "99.9"),
     ("compute", "a runtime older than 3.5", lambda f: f[MAIN]["variables"]["cluster_runtime"].update(
         default="12.2.x-scala2.12"), "12.2"),
+    ("compute", "a Python older than 3.11", lambda f: f[MAIN]["variables"]["cluster_runtime"].update(
+        default="14.3.x-scala2.12"), "Python 3.10"),
     ("run-facts", "no attempt", lambda f: parameters(f).remove(
         "--job-attempt={{task.name}}/{{task.execution_count}}"), "job-attempt"),
     ("run-facts", "no pipeline", lambda f: parameters(f).remove(
@@ -154,6 +156,8 @@ BROKEN = [
         notebook_path="../tests/bundle/bare.ipynb"), "does not carry"),
     ("environment-version", "an unknown one", lambda f: job(f)["environments"][0]["spec"].update(
         environment_version="99"), "'99'"),
+    ("environment-version", "a Python older than 3.11", lambda f: job(f)["environments"][0]["spec"].update(
+        environment_version="1"), "Python 3.10"),
     ("environment-version", "another than the notebooks'", lambda f: job(f)["environments"][0]["spec"].update(
         environment_version="3"), "differs"),
     ("missing-file", "the notebook of remedies", lambda f: task(f, RESET)["notebook_task"].update(
