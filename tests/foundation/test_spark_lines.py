@@ -15,6 +15,8 @@ from sensor_pipeline.stages import build_stages
 from surestart.cli.main import main
 from surestart.environment import environment_from_settings
 from surestart.errors import UsageError
+from surestart.history.run_record import RunRecord
+from surestart.report.text.history_table import history_object, render_history
 from surestart.runs.start_gate import open_gate
 from surestart.spark.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old, refuse_too_old
 from surestart.verdict.restart import NextStart, Outcome, start_on
@@ -170,3 +172,16 @@ def test_inspect_takes_a_runtime_and_refuses_what_it_does_not_know(
     assert "3.5" in capsys.readouterr().out
     assert main(["inspect", str(checkpoint), "--spark", "3.10"]) == 2
     assert "'3.10' is not a known version of Spark (3.5, 4.0, 4.1, 4.2)" in capsys.readouterr().err
+
+
+def test_the_history_says_where_the_line_changed_and_which_one_is_unknown() -> None:
+    place = environment_from_settings("dev", "sensor", {"root": "/r"}, environ={})
+    ran = ("4.0.1", "4.0.5", "", "4.1.2", "5.0.0", "5.0.0", "4.1.2")
+    runs = [RunRecord(f"{number}", stage="a", query="q", spark=spark) for number, spark in enumerate(ran)]
+    shown = render_history(place, runs, {}, 0).splitlines()
+    said = [line.split("Spark")[1].strip() for line in shown if "Spark" in line]
+    unknown = "5.0.0, of no known line"
+    assert said == ["4.1, before 4.0", f"{unknown}, before 4.1", f"4.1, before {unknown}"]
+    assert f" {unknown}\n" in render_history(place, runs[4:5], {}, 0)
+    lines = [run["spark_line"] for run in history_object(place, runs, {})["runs"]]
+    assert lines == ["4.0", "4.0", None, "4.1", None, None, "4.1"]

@@ -216,6 +216,17 @@ def test_a_stream_is_retired_and_comes_back(scene: Scene) -> None:
     assert scene.numbers() == scene.landed
 
 
+def test_a_stream_begins_anew_from_a_batch_and_the_undo_brings_its_checkpoint_back(scene: Scene) -> None:
+    declared = run_twice(scene)
+    plan = declared.apply(remedy="restart", from_batch=1)
+    assert "holds batches 1..1 of this query: 10 rows come twice" in "\n".join(plan.statements)
+    assert not Path(scene.checkpoint).exists()
+    declared.undo(plan)
+    scene.land()
+    scene.run()
+    assert scene.numbers() == scene.landed
+
+
 def test_a_stream_is_moved_goes_on_and_is_moved_back(scene: Scene) -> None:
     declared, first = run_twice(scene), scene.checkpoint
     there = Path(first).parent.with_name("fast") / "orders"
