@@ -98,10 +98,12 @@ def refusal(condition: str, what: str) -> Exception:
     """As the client raises what the server has refused."""
     from pyspark.errors.exceptions.connect import AnalysisException
 
-    text = f"[{condition}] {what} is not available on serverless compute. SQLSTATE: {_STATES.get(condition, '0A000')}"
-    return AnalysisException(
-        message=text, errorClass=condition, messageParameters={}, sql_state=_STATES.get(condition, "0A000")
-    )
+    state = _STATES.get(condition, "0A000")
+    text = f"[{condition}] {what} is not available on serverless compute. SQLSTATE: {state}"
+    if not hasattr(AnalysisException, "getCondition"):
+        # The client of 3.5 leaves the name of each error that a server gives in its text alone.
+        return AnalysisException(text)
+    return AnalysisException(message=text, errorClass=condition, messageParameters={}, sql_state=state)
 
 
 def _restrict() -> None:
