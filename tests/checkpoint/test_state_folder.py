@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from surestart.facts.checkpoint.log_file import EMPTY, STALE_CRC
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_folder import StateFolder
+from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.facts.checkpoint.store_files import HDFS, ROCKSDB, StoreVersions
 from surestart.verdict.restart import Outcome, predict_next_start
-from tests.checkpoint.checkpoint_maker import add_crcs, compact, make_checkpoint, make_state
+from tests.checkpoint.checkpoint_maker import QUERY_ID, add_crcs, commit_text, compact, make_checkpoint, make_state
 
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")
 
@@ -143,3 +145,27 @@ def test_damaged_metadata_of_an_operator_is_a_fault_and_the_folders_still_count(
     state = state_of(root)
     assert state.operators[0].partitions == 2
     assert [fault.path for fault in state.faults] == ["state/0/_metadata/metadata"]
+
+
+def test_a_store_of_a_join_that_is_gone_from_every_partition_is_missed(tmp_path: Path) -> None:
+    """Spark 3.5 writes nowhere which stores an operator has."""
+    root = make_checkpoint(tmp_path)
+    make_state(root, range(1, 6), stores=JOIN, name="symmetricHashJoin")
+    shutil.rmtree(root / "state/0/_metadata")
+    assert predict_next_start(read_checkpoint(str(root)), "3.5").outcome is Outcome.STARTS
+    for partition in range(2):
+        shutil.rmtree(root / f"state/0/{partition}" / JOIN[2])
+    missing = find_missing_state(read_checkpoint(str(root)), 5)
+    assert missing is not None
+    assert missing.path == f"state/0/0/{JOIN[2]}"
+
+
+def test_an_operator_that_the_commit_names_is_missed(tmp_path: Path) -> None:
+    """The last one: no later one shows that there is a gap."""
+    root = make_checkpoint(tmp_path)
+    make_state(root, range(1, 6))
+    ids = {str(operator): [[QUERY_ID]] for operator in range(2)}
+    (root / "commits/4").write_text(commit_text(2, stateUniqueIds=ids))
+    missing = find_missing_state(read_checkpoint(str(root)), 5)
+    assert missing is not None
+    assert (missing.path, missing.unclear) == ("state/1", False)

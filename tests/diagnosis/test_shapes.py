@@ -12,6 +12,7 @@ import pytest
 
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.remedies.planning.rewind_table import batches_with_state
 from surestart.verdict.restart import Outcome, predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Finding, Severity
@@ -449,6 +450,25 @@ def test_state_that_was_deleted_whole_leaves_a_trace_in_the_folders_own_time(tmp
     # With its state in place, whatever was taken was not that.
     make_state(root, range(1, 6))
     assert "TAKEN_FROM_CHECKPOINT" not in codes(newest + 500)
+
+
+def test_a_state_folder_that_holds_nothing_is_no_query_without_state(tmp_path: Path) -> None:
+    """Seen on 3.5 to 4.2: a query without state never makes the folder."""
+    root = make_checkpoint(tmp_path / "ck")
+    (root / "state").mkdir()
+    found = {one.code: one.severity for one in diagnose_checkpoint(read_checkpoint(str(root)))}
+    assert found == {"STATE_EMPTY": CANNOT_TELL}
+    assert batches_with_state(read_checkpoint(str(root)), range(5)) == ()
+    # Where it is known that the query keeps state, it is gone.
+    found = {
+        one.code: one.severity
+        for one in diagnose_checkpoint(read_checkpoint(str(root)), declaration("kafka", state=("dedup by id",)))
+    }
+    assert found["STATE_MISSING"] is UNSAFE
+    # The first batch makes the folder before it makes what is in it.
+    begun = make_checkpoint(tmp_path / "begun", planned=(0,), committed=())
+    (begun / "state").mkdir()
+    assert [one.code for one in diagnose_checkpoint(read_checkpoint(str(begun)))] == ["IN_FLIGHT"]
 
 
 def test_a_start_that_nobody_knows_is_not_safe(tmp_path: Path) -> None:

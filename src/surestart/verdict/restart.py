@@ -356,6 +356,8 @@ class _Case:
         state = find_missing_state(self.checkpoint, batch, self.declaration)
         if state is None:
             return None
+        if state.unclear:
+            return NextStart(self.spark, Outcome.CANNOT_TELL, None, state.detail, at=state.path, cause="state")
         error = "CANNOT_LOAD_STATE_STORE"
         if self.line >= (4, 2) and state.folder_missing:
             error = "STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"

@@ -29,6 +29,16 @@ def find_source_shapes(checkpoint: Checkpoint, start: NextStart, commands: Comma
             commands.plan("reset"),
             "delete state/ alone: the query would go on counting from nothing, or fail.",
         )
+    elif start.outcome is Outcome.CANNOT_TELL and start.cause == "state":
+        yield Finding(
+            "STATE_EMPTY",
+            Severity.CANNOT_TELL,
+            start.why,
+            "A query that keeps no state never makes this folder. What was in it is gone, and the next start fails; "
+            "or somebody made it by hand, and it means nothing.",
+            commands.doctor("once you know whether the query aggregates, joins or removes duplicates"),
+            "remove the folder: a query that has lost its state would then look like one that never had any.",
+        )
     for operator in checkpoint.state.operators:
         if operator.stores and expected_partitions(checkpoint, operator) is None:
             yield Finding(

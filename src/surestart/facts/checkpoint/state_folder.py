@@ -153,13 +153,23 @@ def _read_operator(walk: StateWalk, operator: int, tally: StateTally) -> StateOp
         name=notes.name,
         partitions=count,
         declared_partitions=declared,
-        store_names=notes.stores or tuple(sorted({store for _, store in stores})),
+        store_names=notes.stores or _store_names({store for _, store in stores}),
         stores=stores,
         schemas=schemas,
         notes=notes,
         size=tally.size - before,
         torn_schema=torn,
     )
+
+
+# What a join of two streams keeps, but for the newest form, which has one store. Spark 3.5 writes their names nowhere.
+_OF_A_JOIN = frozenset(
+    f"{side}-{kept}" for side in ("left", "right") for kept in ("keyToNumValues", "keyWithIndexToValue")
+)
+
+
+def _store_names(found: set[str]) -> tuple[str, ...]:
+    return tuple(sorted(found | _OF_A_JOIN if found & _OF_A_JOIN else found))
 
 
 def _left_out(storage: Storage, operator: int) -> str:

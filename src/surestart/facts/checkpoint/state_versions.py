@@ -16,9 +16,12 @@ from surestart.facts.checkpoint.store_files import ROCKSDB, StoreVersions
 
 @dataclass(frozen=True)
 class MissingState:
+    """unclear: whether the query keeps state at all cannot be told."""
+
     detail: str
     path: str
     folder_missing: bool = False
+    unclear: bool = False
 
 
 def find_missing_state(
@@ -39,7 +42,11 @@ def find_missing_state(
             return MissingState(
                 f"the query is stateful and state/ holds nothing; batch {batch} loads version {batch}", "state", True
             )
-        return None
+        # A query without state makes no such folder, and one with state leaves it no moment empty (3.5 to 4.2).
+        return MissingState("state/ is there and holds no operator", "state", True, True) if state.exists else None
+    if gone := sorted(ids.keys() - {operator.id for operator in state.operators}):
+        path = f"state/{gone[0]}"
+        return MissingState(f"commits/{batch - 1} names state of {path}, which is not there", path, True)
     for operator in state.operators:
         found = _missing_of_operator(checkpoint, operator, batch, ids.get(operator.id, ()))
         if found:

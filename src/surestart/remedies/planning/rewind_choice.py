@@ -110,7 +110,7 @@ def _bounds(
 ) -> list[RewindBound]:
     bounds = [RewindBound("offsets", kept[0], "the oldest batch whose offsets are kept")]
     stated = batches_with_state(checkpoint, kept)
-    if checkpoint.state.operators:
+    if checkpoint.state.exists:
         bounds.append(RewindBound("state", min(stated, default=None), "the oldest whose state is kept"))
     for name, commits in standing.items():
         own = [number for one in commits if (number := batch_by(one, ids)) is not None]

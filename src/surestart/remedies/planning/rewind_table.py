@@ -181,8 +181,6 @@ def kept_batches(checkpoint: Checkpoint) -> tuple[int, ...]:
 
 def batches_with_state(checkpoint: Checkpoint, batches: Iterable[int]) -> tuple[int, ...]:
     """Those whose state's files are there, by their names."""
-    if not checkpoint.state.operators:
-        return tuple(batches)
     return tuple(one for one in batches if find_missing_state(checkpoint, one + 1) is None)
 
 

@@ -59,6 +59,7 @@ CODES: tuple[Code, ...] = (
     found("KAFKA_INITIAL_OFFSETS", "unsafe, attention", "Where Kafka reading began is not known any more.", REPLAY),
     found("AUTO_LOADER_OPAQUE", "info", "Auto Loader keeps its list of files where only Databricks reads it."),
     found("STATE_MISSING", "unsafe", "The state that the next batch loads is not there, or is damaged.", RESET),
+    found("STATE_EMPTY", "cannot tell", "state/ is there and holds nothing: what it may have lost is not known."),
     found("STATE_DAMAGED", "attention", "A state file or its description is not what Spark wrote."),
     found("STATE_PARTITIONS_UNCLEAR", "cannot tell", "How many partitions the state has to have cannot be told."),
     found("STATE_NOT_LISTED", "cannot tell", "The state has too many folders to list them over a network."),
