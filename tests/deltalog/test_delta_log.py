@@ -22,6 +22,7 @@ from surestart.facts.delta import (
 from surestart.facts.delta.commit import read_mark
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.delta.log import duration
+from surestart.facts.storage.open_storage import LocalStorage
 from tests.deltalog.handmade import (
     add,
     commit_file,
@@ -122,6 +123,77 @@ def test_other_files_in_the_log_folder_are_passed_over(tmp_path: Path) -> None:
 
     assert log.latest_version == 2
     assert not log.catalog_managed
+
+
+@pytest.mark.parametrize(
+    "hint",
+    ['{"version":2,"size":3,"parts":2}', '{"version":2', '{"vers', "", "no JSON", "[9]", '{"version":"x"}', "{}"],
+)
+def test_a_hint_that_is_torn_or_names_a_checkpoint_that_is_not_there_is_passed_over(tmp_path: Path, hint: str) -> None:
+    """As Delta does: the listing decides."""
+    table = write_table(tmp_path / "t", 5)
+    (table / "_delta_log/_last_checkpoint").write_text(hint)
+
+    log = read_delta_log(str(table))
+
+    assert (log.latest_version, log.transactions["q"].version) == (5, 4)
+
+
+SIX = f"{6:020d}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("_last_checkpoint", '{"version":6,"size":3}'),
+        ("_last_checkpoint", '{"size":3,"version":6}'),
+        ("_last_checkpoint", '{"version":6,"si'),
+        (f"{SIX}.crc", "{}"),
+        (f"{0:020d}.{SIX}.compacted.json", "{}"),
+        (f"{SIX}.checkpoint.0000000001.0000000002.parquet", ""),
+    ],
+)
+def test_a_log_that_ends_before_what_it_names_is_not_older_without_a_word(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    table = write_table(tmp_path / "t", 6)
+    (table / "_delta_log" / name).write_text(content)
+    assert read_delta_log(str(table)).latest_version == 6
+
+    commit_file(table, 6).unlink()
+    with pytest.raises(CannotTell, match="names version 6 and has no commit and no whole checkpoint after 5"):
+        read_delta_log(str(table))
+
+
+def test_a_hint_that_did_not_arrive_whole_is_not_a_torn_one(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t", 5)
+    (table / "_delta_log/_last_checkpoint").write_text('{"version":6,"size":3}')
+
+    class Half(LocalStorage):
+        def read_file(self, path: str, limit: int) -> bytes:
+            data = super().read_file(path, limit)
+            return data[: len(data) // 2 - 2] if path.endswith("_last_checkpoint") else data
+
+    with pytest.raises(CannotTell, match="gave 9 bytes of 22"):
+        read_delta_log(str(table), Half(str(table)))
+
+
+@pytest.mark.parametrize("lacking", ["protocol", "metaData"])
+def test_a_piece_of_a_checkpoint_is_not_a_table_without_transactions(tmp_path: Path, lacking: str) -> None:
+    """What comes behind it says the rest, and nothing of who wrote before."""
+    table = write_table(tmp_path / "t", 3)
+    whole = [*create()[1:], txn("q", 1)]
+    name = f"{2:020d}.checkpoint.12345678-0000-4000-8000-000000000000.json"
+    piece = [action for action in whole[:2] if lacking not in action]
+    (table / "_delta_log" / name).write_text("".join(json.dumps(action) + "\n" for action in piece))
+    write_commit(table, 3, *create())
+    # The commits say it as long as they are there.
+    assert read_delta_log(str(table)).transactions["q"].version == 1
+
+    for version in range(3):
+        commit_file(table, version).unlink()
+    with pytest.raises(CannotTell, match=f"has no {lacking}"):
+        read_delta_log(str(table))
 
 
 def test_a_catalog_managed_table_says_that_newer_commits_may_be_elsewhere(tmp_path: Path) -> None:

@@ -112,6 +112,29 @@ def test_a_sidecar_outside_of_the_table_is_not_read(tables: Path, path: str) -> 
         read_active_files(str(tables / "v2-json"))
 
 
+@pytest.mark.parametrize("name", ["v2-json", "v2-parquet"])
+@pytest.mark.parametrize("damage", ["gone", "torn", "empty"])
+def test_half_of_a_checkpoints_files_are_no_table(tables: Path, name: str, damage: str) -> None:
+    """Its own part still says what it says: the last batch of each writer."""
+    folder = tables / name / "_delta_log"
+    whole = read_delta_log(str(tables / name))
+    newest = max(int(file.name[:20]) for file in folder.glob("0*.checkpoint.*"))
+    for file in folder.glob("0*.json"):
+        if file.stem.isdigit() and int(file.stem) < newest:
+            file.unlink()
+    said = max(folder.glob("0*.checkpoint.*"))
+    names = [one.name for one in (folder / "_sidecars").iterdir() if one.name.encode() in said.read_bytes()]
+    sidecar = folder / "_sidecars" / min(names)
+    if damage == "gone":
+        sidecar.unlink()
+    else:
+        sidecar.write_bytes(sidecar.read_bytes()[:-20] if damage == "torn" else b"")
+
+    with pytest.raises(CannotTell):
+        read_active_files(str(tables / name))
+    assert read_delta_log(str(tables / name)).transactions == whole.transactions
+
+
 def test_a_commit_missing_behind_the_newest_checkpoint_is_not_passed_over(tables: Path) -> None:
     folder = tables / "classic" / "_delta_log"
     newest = max(int(file.name[:20]) for file in folder.glob("0*.checkpoint.parquet"))

@@ -47,6 +47,16 @@ def _cut(keep: Callable[[int], slice]) -> Fault:
     return cut
 
 
+def breaks_off(error: OSError) -> Fault:
+    """A listing that comes in pages, of which one fails."""
+
+    def fail(answer: Any) -> Iterator[Any]:
+        yield from answer[: (len(answer) + 1) // 2]
+        raise error
+
+    return fail
+
+
 ERRORS: dict[str, Fault] = {
     "error": raises(OSError(errno.EIO, "Input/output error")),
     "time-out": raises(TimeoutError("timed out")),
@@ -64,7 +74,12 @@ CUTS: dict[str, Fault] = {
     "all but the first": _cut(lambda length: slice(1, None)),
 }
 FAULTS: dict[str, dict[str, Fault]] = {
-    "list": {**ERRORS, **CUTS},
+    "list": {
+        **ERRORS,
+        **CUTS,
+        "breaks off": breaks_off(OSError(errno.EIO, "Input/output error")),
+        "gone half way": breaks_off(FileNotFoundError(errno.ENOENT, "No such file or directory")),
+    },
     "read": {
         **ERRORS,
         "empty": lambda data: b"",

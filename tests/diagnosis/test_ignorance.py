@@ -449,5 +449,11 @@ def test_no_answer_that_fails_makes_a_checkpoint_safer(place: str, few: int | No
     assert find_broken(inspect(PLACES[place](tmp_path)), few)[1] == []
 
 
+def test_a_listing_that_breaks_off_takes_nothing_away(tmp_path: Path) -> None:
+    """Each of them, in each way: among sixty of all answers there may be none of these."""
+    tried, broken = find_broken(inspect(PLACES["state lacks a version"](tmp_path)), None, ("list",))
+    assert (tried > 50, broken) == (True, [])
+
+
 def test_more_than_two_thousand_answers_fail_in_every_run_of_the_tests() -> None:
     assert 60 * (2 * len(WORLDS) + len(PLACES)) > 2_000

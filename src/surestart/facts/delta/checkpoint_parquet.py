@@ -43,6 +43,8 @@ def read_checkpoint_actions(
     kinds = {column.split(".")[0] for column in columns}
     follow = any(kind in kinds for kind in FILE_KINDS)
     sidecars: list[str] = []
+    # Each checkpoint has both: one without is a piece of one, whose transactions may be in the rest.
+    lacking = kinds & {"protocol", "metaData"}
     for index, name in enumerate(checkpoint.names):
         extra = ["sidecar"] if follow else []
         size = checkpoint.sizes[index] if index < len(checkpoint.sizes) else -1
@@ -50,7 +52,10 @@ def read_checkpoint_actions(
             if kind == "sidecar":
                 sidecars.append(_sidecar_name(files, name, body))
             else:
+                lacking.discard(kind)
                 yield kind, body
+    if lacking:
+        raise damaged(f"{files.location}/{checkpoint.names[0]}", f"has no {min(lacking)}: it is not a whole checkpoint")
     wanted = [column for column in columns if column.split(".")[0] in FILE_KINDS]
     for name in sidecars:
         yield from _read_one(files, name, wanted)

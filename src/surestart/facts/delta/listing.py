@@ -4,24 +4,27 @@
     00000000000000000010.checkpoint.parquet                       checkpoint, one file (classic name, V1 or V2 content)
     00000000000000000010.checkpoint.0000000001.0000000003.parquet part 1 of 3
     00000000000000000010.checkpoint.<uuid>.json|parquet           V2 checkpoint, files listed in _sidecars/
-    _last_checkpoint                                              a hint; the listing says the same and is never stale
+    _last_checkpoint                                              a hint; the listing says the same and is never stale,
+                                                                  so a torn one is passed over, as Delta does
     _staged_commits/00000000000000000013.<uuid>.json              Delta makes the folder for every table; what counts in
                                                                   it only the catalog of a catalog-managed table knows
 
 A listing is an answer like any other: it may be cut off. So the commit behind its newest one is looked for by name, and
-of each file as many bytes are wanted as the listing gives it.
+of each file as many bytes are wanted as the listing gives it. And whatever names a version, the hint too, shows that
+the log once went that far: where it ends before that, Delta would go on from an older table, and say nothing.
 
 The layout is Delta's PROTOCOL.md. Other names (.crc, .compacted.json, .tmp) carry nothing that the commits do not.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from surestart.errors import CannotTell
-from surestart.facts.delta.actions import damaged, log_unreadable
+from surestart.facts.delta.actions import damaged, integer, log_unreadable
 from surestart.facts.storage.read_budget import BoundedStorage, bounded
 from surestart.facts.storage.storage import Storage
 from surestart.typed import surestart, typed
@@ -31,6 +34,8 @@ _SINGLE = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 _PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 _UUID = re.compile(r"([0-9]{20})\.checkpoint\.[0-9a-fA-F-]{8,64}\.(?:json|parquet)")
 _STAGED = re.compile(r"([0-9]{20})\.[0-9a-fA-F-]{8,64}\.json")
+# What is written once its version is committed, whether or not it is whole.
+_NAMED = re.compile(r"(?:[0-9]{20}\.)?([0-9]{20})\.(?:json|crc|compacted\.json|checkpoint\..*)")
 STAGED = "_staged_commits"
 
 
@@ -48,6 +53,8 @@ class LogListing:
     commits: dict[int, int] = field(default_factory=dict)  # version -> size of its file
     checkpoints: tuple[DeltaCheckpoint, ...] = ()  # newest first
     staged: int = -1  # the highest version that was handed to a catalog under a name of its own
+    named: int = -1  # the highest version of which any name speaks
+    hint_size: int | None = None
 
     @cached_property
     def latest(self) -> int:
@@ -76,6 +83,9 @@ class LogListing:
 
 
 LAST_CHECKPOINT = "_delta_log/_last_checkpoint"
+# With the transactions that it may repeat; a longer one is passed over.
+HINT = 1 << 20
+_HINTED = re.compile(rb'\s*\{\s*"version"\s*:\s*([0-9]{1,18})\s*[,}]')
 
 
 def commit_name(version: int) -> str:
@@ -94,21 +104,56 @@ def read_listing(files: Storage, *, again: bool = False) -> LogListing:
 
 def _read_listing(files: BoundedStorage) -> LogListing:
     listing = _list(files)
-    if listing is not None and not _is_there(files, commit_name(listing.latest + 1)):
-        return listing
-    if listing is None and not any(_is_there(files, name) for name in (commit_name(0), LAST_CHECKPOINT)):
+    hinted = _read_hint(files, listing)
+    ahead = listing is not None and _is_there(files, commit_name(listing.latest + 1))
+    if listing is None and hinted is None and not _is_there(files, commit_name(0)):
         raise _no_log(files.location)
+    if listing is not None and not ahead and _reaches(listing, hinted):
+        return listing
     # Written in this very moment, or left out of the listing: the next one has it.
     again = _list(files)
-    if again is None or (listing is not None and again.latest <= listing.latest):
+    if again is None or (listing is not None and ahead and again.latest <= listing.latest):
         raise damaged(
             f"{files.location}/_delta_log", "was listed incompletely: there is a commit that the listing lacks"
+        )
+    if not _reaches(again, hinted):
+        named = max(again.named, -1 if hinted is None else hinted)
+        raise damaged(
+            f"{files.location}/_delta_log",
+            f"names version {named} and has no commit and no whole checkpoint after {again.latest}",
         )
     return again
 
 
+def _reaches(listing: LogListing, hinted: int | None) -> bool:
+    """Whether it goes as far as anything in the log says. The newest of a catalog's commits lie elsewhere."""
+    return max(listing.named, -1 if hinted is None else hinted) <= max(listing.latest, listing.staged)
+
+
+def _read_hint(files: Storage, listing: LogListing | None) -> int | None:
+    """The version that the hint names; -1 for a torn one, None where there is none."""
+    try:
+        data = files.read_file(LAST_CHECKPOINT, HINT)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise log_unreadable(files.location, error) from error
+    try:
+        hint = json.loads(data) if data.count(b"[") + data.count(b"{") < 10_000 else None
+    except (ValueError, RecursionError):
+        hint = None
+    if isinstance(hint, dict):
+        found = integer(hint.get("version"))
+        return -1 if found is None else found
+    if listing is not None and len(data) < min(listing.hint_size or 0, HINT):
+        short = OSError(f"{LAST_CHECKPOINT} gave {len(data):,} bytes of {listing.hint_size:,}")
+        raise log_unreadable(files.location, short)
+    begun = _HINTED.match(data)
+    return int(begun[1]) if begun else -1
+
+
 def _counts(name: str) -> bool:
-    return name.endswith((".json", ".parquet")) or name == STAGED
+    return name.endswith((".json", ".parquet")) or name in (STAGED, "_last_checkpoint")
 
 
 def _list(files: BoundedStorage) -> LogListing | None:
@@ -116,9 +161,17 @@ def _list(files: BoundedStorage) -> LogListing | None:
     commits: dict[int, int] = {}
     whole: list[DeltaCheckpoint] = []
     parts: dict[tuple[int, int], dict[int, str]] = {}
-    staged = -1
+    staged = named = -1
+    hint_size = None
+
+    def counts(name: str) -> bool:
+        nonlocal named
+        if match := _NAMED.fullmatch(name):
+            named = max(named, int(match[1]))
+        return _counts(name)
+
     try:
-        for entry in files.list_matching("_delta_log", _counts):
+        for entry in files.list_matching("_delta_log", counts):
             name, size = entry.name, entry.size
             if match := _COMMIT.fullmatch(name):
                 commits[int(match[1])] = -1 if size is None else size
@@ -128,6 +181,8 @@ def _list(files: BoundedStorage) -> LogListing | None:
                 parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = f"_delta_log/{name}"
             elif name == STAGED:
                 staged = _newest_staged(files)
+            elif name == "_last_checkpoint":
+                hint_size = size
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -141,7 +196,7 @@ def _list(files: BoundedStorage) -> LogListing | None:
         if len(found) == total and set(found) == set(range(1, total + 1)):
             whole.append(DeltaCheckpoint(version, tuple(found[index] for index in sorted(found))))
     whole.sort(key=lambda checkpoint: checkpoint.version, reverse=True)
-    return LogListing(commits, tuple(whole), staged)
+    return LogListing(commits, tuple(whole), staged, named, hint_size)
 
 
 def _newest_staged(files: Storage) -> int:

@@ -54,7 +54,7 @@ class BoundedStorage(StorageOf):
     remembered: dict[str, Any] = field(default_factory=dict)
 
     def list_folder(self, path: str) -> Iterator[FolderEntry]:
-        for entry in self.storage.list_folder(path):
+        for entry in _to_its_end(self.storage.list_folder(path), path):
             self.budget.take("names", 2, path)
             yield entry
 
@@ -67,9 +67,9 @@ class BoundedStorage(StorageOf):
 
         cheap = getattr(self.storage, "list_matching", None)
         if cheap is not None:
-            yield from cheap(path, counted)
+            yield from _to_its_end(cheap(path, counted), path)
             return
-        for entry in self.storage.list_folder(path):
+        for entry in _to_its_end(self.storage.list_folder(path), path):
             if counted(entry.name):
                 yield entry
 
@@ -83,6 +83,20 @@ class BoundedStorage(StorageOf):
 
     def charge(self, values: int, what: str) -> None:
         self.budget.take("values", values, what)
+
+
+def _to_its_end(entries: Iterator[FolderEntry], path: str) -> Iterator[FolderEntry]:
+    """A listing that breaks off with "there is no such folder" has shown that there is one: of what it lacks nobody
+    may say that it was never there."""
+    begun = False
+    try:
+        for entry in entries:
+            begun = True
+            yield entry
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if begun:
+            raise OSError(f"{path or 'the folder'} was listed in part: {error}") from error
+        raise
 
 
 class _CountedFile:

@@ -59,7 +59,7 @@ CODES: tuple[Code, ...] = (
     raised("QueryIdUnreadable", "cannot tell", "`metadata` holds no query id, so no batch can be told from another."),
     raised("NoDeltaLog", "cannot tell", "The folder has no Delta log."),
     raised("DeltaLogUnreadable", "cannot tell", "A Delta log could not be read."),
-    raised("DeltaLogDamaged", "cannot tell", "A commit of a Delta log is not JSON."),
+    raised("DeltaLogDamaged", "cannot tell", "A commit of a Delta log is not JSON, or the log ends too early."),
     raised("DeltaLogInCatalog", "cannot tell", "The catalog manages the table's commits: its files lack some."),
     raised("DeltaVersionGone", "cannot tell", "The log does not reach back to that version any more."),
     raised("DeletionVector", "cannot tell", "Rows are deleted by a vector, which is not read without Spark."),
