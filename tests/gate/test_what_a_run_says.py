@@ -8,11 +8,14 @@ import json
 import os
 import pty
 from collections.abc import Callable
+from dataclasses import replace
 
 from surestart.errors import SurestartError
 from surestart.report.json.json_log import JsonLog
 from surestart.report.text.run_table import ProgressLines
 from surestart.runs.runner import BatchProgress, StageRun
+from surestart.runs.running_query import rows_of_report
+from surestart.words.amounts import sum_of
 
 
 def batch(stage: str, number: int, rows: int) -> BatchProgress:
@@ -100,3 +103,29 @@ def test_for_machines_each_object_names_its_query() -> None:
     assert (warning["event"], warning["code"], "exit_code" in warning) == ("warning", "HistoryNotWritten", False)
     assert (end["event"], end["query"], end["rows"]) == ("end", "sensor-a", 30)
     assert interrupted["event"] == "interrupted"
+
+
+def test_rows_that_nobody_says_are_no_zero() -> None:
+    """Serverless compute reports 0 rows of every foreachBatch; only a declared table can say how many there were."""
+
+    class Connect:
+        pass
+
+    Connect.__module__ = "pyspark.sql.connect.session"
+    report = {"batchId": 3, "numInputRows": 0}
+    assert rows_of_report(Connect(), report, (), "id") is None  # type: ignore[arg-type]
+    assert rows_of_report(object(), report, (), "id") == 0  # type: ignore[arg-type]
+    assert rows_of_report(Connect(), report | {"numInputRows": 7}, (), "id") == 7  # type: ignore[arg-type]
+    unknown = replace(batch("a", 0, 0), rows=None)
+
+    def work(stream: io.TextIOBase) -> None:
+        lines = ProgressLines(stream)  # type: ignore[arg-type]
+        lines.begin("sensor-a")
+        lines.batch(unknown)
+        lines.batch(batch("a", 1, 10))
+        lines.end(replace(ended("a", 2), rows=sum_of(sum_of(None, None), 10)))
+        lines.end(replace(ended("a", 2), rows=None))
+
+    first, second, some, none = written(work).splitlines()
+    assert ("? rows" in first, "10 rows" in second, "10 rows" in some, "? rows" in none) == (True, True, True, True)
+    assert " 0 rows" not in first + none

@@ -17,13 +17,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from surestart.environment import Table
-from surestart.facts.delta.commit_notes import rows_of_tables
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.run_record import FAILED, FINISHED, STOPPED
 from surestart.library_types import SparkSession, StreamingQuery
 from surestart.runs.guarded_run import GuardedRun
-from surestart.runs.running_query import as_report, has_run
+from surestart.runs.running_query import as_report, has_run, rows_of_report
 from surestart.spark.session import is_connect
 from surestart.streams.stream import Stream
 from surestart.words.spark_errors import condition_of
@@ -98,13 +97,8 @@ class Watched:
         with self._counting:
             if self._newest is None or batch > self._newest:
                 self._newest = batch
-                self._run.count(batch, int(report.get("numInputRows") or 0) or self._ask_rows(batch), seconds, report)
-
-    def _ask_rows(self, batch: int) -> int | None:
-        """Spark Connect reports 0 rows of many a batch; where no table is declared, nobody says how many it had."""
-        if not is_connect(self._spark):
-            return 0
-        return rows_of_tables(self._spark, self._tables, str(self._query.id), batch) if self._tables else None
+                rows = rows_of_report(self._spark, report, self._tables, str(self._query.id))
+                self._run.count(batch, rows, seconds, report)
 
     def _watch(self) -> None:
         failure: Exception | None = None

@@ -29,6 +29,7 @@ from surestart.spark.session import obtain_session as existing_or_local_session
 from surestart.spark.session import runs_on_databricks
 from surestart.stage import Pipeline, Stage
 from surestart.typed import in_the_notebook, surestart, typed
+from surestart.words.amounts import rows_or_unknown
 
 if TYPE_CHECKING:
     from surestart.runs.runner import StageRun
@@ -174,7 +175,7 @@ def show_run(run: StageRun) -> None:
     """What a run did is on the screen, one line."""
     replayed = "" if run.replayed is None else f"batch {run.replayed}, planned by an earlier run"
     columns = ("stage", "batches", "rows", "seconds", "replayed", "checkpoint")
-    row = (run.stage, run.batches, f"{run.rows:,}", f"{run.seconds:.1f}", replayed, run.checkpoint)
+    row = (run.stage, run.batches, rows_or_unknown(run.rows), f"{run.seconds:.1f}", replayed, run.checkpoint)
     # A path is there to be copied: cut, it would be that of another folder.
     _display(table_html(columns, [row], longest=LONGEST_PATH))
 

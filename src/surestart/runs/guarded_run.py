@@ -20,6 +20,7 @@ from surestart.runs.history_findings import read_sink_ids
 from surestart.stage import Stage
 from surestart.typed import in_the_code, surestart
 from surestart.verdict.diagnose import Diagnosis
+from surestart.words.amounts import sum_of
 
 # Newest batches whose metrics are kept with the run; a row of some 20 kB at most.
 METRICS = 100
@@ -81,7 +82,7 @@ class GuardedRun:
             first_batch=batch if run.first_batch is None else min(run.first_batch, batch),
             last_batch=batch if run.last_batch is None else max(run.last_batch, batch),
             batches=run.batches + 1,
-            rows=run.rows if rows is None else (run.rows or 0) + rows,
+            rows=sum_of(run.rows, rows),
         )
         self._metrics.append(_metric(batch, rows, seconds, report))
 

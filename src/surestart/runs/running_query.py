@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any
@@ -27,6 +27,7 @@ from surestart.sinks.delta.same_identity import RunReplaced, what_replaced
 from surestart.spark.session import is_connect
 from surestart.stage import BatchContext, Source, Stage
 from surestart.typed import surestart
+from surestart.words.amounts import sum_of
 from surestart.words.next_commands import Commands
 
 _log = logging.getLogger("surestart.run")
@@ -58,31 +59,34 @@ def processing_time(interval: str) -> Trigger:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """One finished batch, as the query reported it."""
+    """One finished batch, as the query reported it.
+
+    rows: None where nobody says."""
 
     stage: str
     batch: int
-    rows: int
+    rows: int | None
     seconds: float
     report: Mapping[str, Any]
     query: str = ""
 
     @property
     def rows_per_second(self) -> float:
-        return self.rows / self.seconds if self.seconds else 0.0
+        return (self.rows or 0) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
 class StageRun:
     """What one run of a stage did.
 
+    rows: of the batches that say it; None where none of them does.
     replayed: the batch that a former run had planned and not committed."""
 
     stage: str
     query_id: str
     checkpoint: str
     batches: int
-    rows: int
+    rows: int | None
     seconds: float
     first_batch: int | None
     last_batch: int | None
@@ -157,7 +161,7 @@ class RunningQuery:
     tables: tuple[Table, ...] = ()
     # Only totals and the newest batch are kept: a stream may run for months.
     _batches: int = 0
-    _total: int = 0
+    _total: int | None = None
     _first: int | None = None
     _newest: int | None = None
     _replayed: int | None = None
@@ -196,7 +200,7 @@ class RunningQuery:
             query_id=self.query_id,
             checkpoint=self.context.checkpoint,
             batches=self._batches,
-            rows=self._total,
+            rows=self._total if self._batches else 0,
             seconds=monotonic() - self.began,
             first_batch=self._first,
             last_batch=self._newest,
@@ -229,20 +233,17 @@ class RunningQuery:
             progress = BatchProgress(
                 stage=self.context.stage,
                 batch=batch,
-                rows=landed.total() if counted else int(report.get("numInputRows") or 0) or self._ask_rows(batch),
+                rows=landed.total() if counted else rows_of_report(self.spark, report, self.tables, self.query_id),
                 seconds=float(report["durationMs"].get("triggerExecution", 0)) / 1000,
                 report=report,
                 query=self.context.query,
             )
             self._batches += 1
-            self._total += progress.rows
+            self._total = sum_of(self._total, progress.rows)
             self._first = batch if self._first is None else self._first
             self._newest = batch
             self._replayed = batch if replayed else self._replayed
             self.on_progress(progress)
-
-    def _ask_rows(self, batch: int) -> int:
-        return rows_of_tables(self.spark, self.tables, self.query_id, batch)
 
     def _read_finished(self) -> list[Mapping[str, Any]]:
         """Reports of the batches that ended since the last look, oldest first.
@@ -269,6 +270,17 @@ def as_report(raw: Any) -> Mapping[str, Any] | None:
         return raw
     report: Mapping[str, Any] = json.loads(raw.json)
     return report
+
+
+def rows_of_report(
+    spark: SparkSession, report: Mapping[str, Any], tables: Sequence[Table], query_id: str
+) -> int | None:
+    """How many rows the batch of this report had; None where nobody says. Serverless compute reports 0 rows of every
+    foreachBatch, and Spark Connect of Delta's own sink: there the tables that are declared say it."""
+    rows = int(report.get("numInputRows") or 0)
+    if rows or not is_connect(spark):
+        return rows
+    return rows_of_tables(spark, tables, query_id, int(report["batchId"]))
 
 
 def has_run(report: Mapping[str, Any]) -> bool:

@@ -52,3 +52,13 @@ def size_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def sum_of(total: int | None, rows: int | None) -> int | None:
+    """Of what is known; None where nothing is."""
+    return total if rows is None else (total or 0) + rows
+
+
+def rows_or_unknown(rows: int | None) -> str:
+    """Where nobody says how many there are, no number."""
+    return "?" if rows is None else f"{rows:,}"

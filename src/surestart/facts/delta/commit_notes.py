@@ -126,19 +126,20 @@ def read_noted_commits(spark: SparkSession, table: Table, limit: int | None = 10
     return history_evidence(rows.collect()).commits
 
 
-def rows_of_tables(spark: SparkSession, tables: Iterable[Table], query_id: str, batch_id: int) -> int:
-    """Rows that this batch brought, as the tables' histories say: serverless compute reports 0 rows of every
-    foreachBatch, and Spark Connect of Delta's own sink. For screens only: what cannot be asked counts as none, with a
-    log line."""
+def rows_of_tables(spark: SparkSession, tables: Sequence[Table], query_id: str, batch_id: int) -> int | None:
+    """Rows that this batch brought, as the tables' histories say. None where nobody says: no table is named, one cannot
+    be asked (with a log line), or a commit does not tell."""
     from pyspark.errors import PySparkException
 
-    rows = 0
+    rows: list[int | None] = []
     for table in tables:
         try:
-            rows += rows_of_batch(read_noted_commits(spark, table), query_id, batch_id) or 0
+            rows.append(rows_of_batch(read_noted_commits(spark, table), query_id, batch_id))
         except PySparkException as problem:
             _log.warning("how many rows %s has of batch %s is not known: %s", table.label, batch_id, problem)
-    return rows
+            rows.append(None)
+    known = [number for number in rows if number is not None]
+    return sum(known) if rows and len(known) == len(rows) else None
 
 
 def rows_of_batch(commits: Iterable[Commit], query_id: str, batch_id: int) -> int | None:

@@ -11,6 +11,7 @@ from surestart.remedies.basis.beside import beside_of, drop_beside
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.step_context import StepContext, carried_on, read_again
+from surestart.words.amounts import rows_or_unknown
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
@@ -21,13 +22,13 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     return {"rows": rows}
 
 
-def fill(run: StepContext, link: Link) -> int:
+def fill(run: StepContext, link: Link) -> int | None:
     from surestart.runs.runner import run_stage
 
     own, _ = beside_of(run)
 
     def tell(progress: Any) -> None:
-        run.say(f"  {progress.stage}, beside: batch {progress.batch}, {progress.rows:,} rows")
+        run.say(f"  {progress.stage}, beside: batch {progress.batch}, {rows_or_unknown(progress.rows)} rows")
 
     _refuse_ended(run)
     # Through the gate like any other start: its claim keeps a second apply out, its checks see a damaged checkpoint.

@@ -12,13 +12,14 @@ from surestart.errors import Refused
 from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.step_context import StepContext
 from surestart.runs.find_owner import OWNER_RUNNING
+from surestart.words.amounts import rows_or_unknown
 
 
 def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     from surestart.runs.runner import run_stage
 
     def tell(progress: Any) -> None:
-        run.say(f"  {progress.stage}: batch {progress.batch}, {progress.rows:,} rows")
+        run.say(f"  {progress.stage}: batch {progress.batch}, {rows_or_unknown(progress.rows)} rows")
 
     # What the plan says it leaves out was accepted with the plan.
     accept = step.arguments.get("accept", ())

@@ -8,13 +8,13 @@ sensor-raw-ingest   batch 3   80,000 rows   41,200 rows/s"""
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 from surestart.environment import Environment
 from surestart.typed import Words, surestart
+from surestart.words.amounts import rows_or_unknown, sum_of
 from surestart.words.next_commands import program
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def run_table(environment: Environment, runs: Sequence[StageRun], account: Any |
         lines += ["Nothing new since the last run.", ""]
     elif any(run.first_batch for run in runs):
         came = runs[0].rows
-        processed = f"Only what is new was processed: {came:,} records came in."
-        lines += [processed if came else "No new record came in.", ""]
+        processed = "Only what is new was processed" + (f": {came:,} records came in." if came else ".")
+        lines += ["No new record came in." if came == 0 else processed, ""]
     if account is not None:
         counted = {name: getattr(account, name) for name in _COUNTS}
         lines += [f"  {_LABELS.get(name, name):<18} {rows:>12,}" for name, rows in counted.items() if rows is not None]
@@ -72,25 +72,25 @@ class ProgressLines:
         self._live = stream.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
         self._query = ""
         self._open = 0
-        self._rows: Counter[str] = Counter()
+        self._rows: dict[str, int | None] = {}
 
     def note(self, text: str) -> None:
         self._show(f"{text} …", keep=not self._live)
 
     def begin(self, query: str) -> None:
-        self._query, self._rows[query] = query, 0
+        self._query = query
+        self._rows.pop(query, None)
         self._open += 1
         if self._live:
             self._show(f"{query:<22} starting", keep=False)
 
     def batch(self, progress: BatchProgress) -> None:
         query = progress.query or self._query
-        self._rows[query] += progress.rows
-        rate = f"{progress.rows_per_second:>9,.0f} rows/s"
+        total = self._rows[query] = sum_of(self._rows.get(query), progress.rows)
         keep = not self._live or self._open > 1
         # A live line counts on; a line that stays says what its own batch had.
-        rows = progress.rows if keep else self._rows[query]
-        self._show(f"{query:<22} batch {progress.batch:<4} {rows:>10,} rows  {rate}", keep=keep)
+        rows = _rows_and_rate(progress.rows if keep else total, progress.rows_per_second, 10)
+        self._show(f"{query:<22} batch {progress.batch:<4} {rows}", keep=keep)
 
     def warn(self, warning: SurestartError) -> None:
         """Says something that does not fail the run."""
@@ -104,7 +104,7 @@ class ProgressLines:
         batches = f"batch {run.first_batch}" if run.batches == 1 else f"batches {run.first_batch}-{run.last_batch}"
         replay = f", batch {run.replayed} was a replay" if run.replayed is not None else ""
         self._show(
-            f"{self._query:<22} {batches:<14} {run.rows:>9,} rows  {run.rows / run.seconds:>9,.0f} rows/s  "
+            f"{self._query:<22} {batches:<14} {_rows_and_rate(run.rows, (run.rows or 0) / run.seconds, 9)}  "
             f"{run.seconds:.1f} s{replay}",
             keep=True,
         )
@@ -117,3 +117,8 @@ class ProgressLines:
     def _show(self, text: str, keep: bool) -> None:
         self._stream.write((f"\r\x1b[K{text}" if self._live else text) + ("\n" if keep else ""))
         self._stream.flush()
+
+
+def _rows_and_rate(rows: int | None, rate: float, width: int) -> str:
+    said = "?" if rows is None else f"{rate:,.0f}"
+    return f"{rows_or_unknown(rows):>{width}} rows  {said:>9} rows/s"
