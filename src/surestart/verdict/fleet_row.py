@@ -84,14 +84,14 @@ def row_of(name: str, inspection: Inspection, unread: str = "") -> FleetRow:
     )
 
 
-def row_not_looked_at(name: str, location: str, problem: str) -> FleetRow:
+def row_not_looked_at(name: str, location: str, problem: str, next: NextStep | None = None) -> FleetRow:
     """A place of which nothing is known: it may hold a checkpoint, and a bad one."""
     finding = Finding(
         "PLACE_NOT_LOOKED_AT",
         Severity.CANNOT_TELL,
         f"{location}: {problem}",
         "Whether a checkpoint is there, and in which state, is not known.",
-        surestart("inspect", location, note="as somebody who may read it"),
+        next or surestart("inspect", location, note="as somebody who may read it"),
         "count it as one that is in order.",
     )
     return FleetRow(name, location, Verdict.CANNOT_TELL, findings=(finding,))

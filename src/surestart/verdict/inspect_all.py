@@ -52,7 +52,7 @@ def inspect_all(
     storage = storage or open_unbounded(root)
     places = _find(root, storage, say)
     checkpoints = [place for place in places if not place.problem]
-    rows = [row_not_looked_at(_name(one), _location(storage, one), one.problem) for one in places if one.problem]
+    rows = [_not_searched(_name(one), _location(storage, one), one.problem) for one in places if one.problem]
     for row in _judge(storage, checkpoints, asked, processes or os.cpu_count() or 1):
         rows.append(row)
         say(f"{len(rows):,} of {len(places):,} checkpoints read")
@@ -136,6 +136,12 @@ def _row(asked: FleetQuestion, name: str, location: str, storage: Storage | None
         return row_not_looked_at(name, location, error.what)
     except (OSError, RecursionError, MemoryError) as error:
         return row_not_looked_at(name, location, f"{type(error).__name__}: {error}")
+
+
+def _not_searched(name: str, location: str, problem: str) -> FleetRow:
+    """A folder, and not a checkpoint that could not be read: what may be below it is searched for, too."""
+    again = surestart("inspect", "--all", location, note="if streams of yours are there, as somebody who may read it")
+    return row_not_looked_at(name, location, problem, again)
 
 
 def _name(place: FoundPlace) -> str:
