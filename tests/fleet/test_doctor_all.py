@@ -72,6 +72,9 @@ def test_the_json_names_each_and_the_page_links_each(
     codes = {one["name"]: [found["code"] for found in one["findings"]] for one in answer["streams"]}
     assert "SINK_NOT_NAMED" in codes["unnamed"]
     assert "SOURCE_NOT_DECLARED" in codes["good"]
+    # What could not be read says what is missing for it.
+    (gone,) = [one["findings"] for one in answer["streams"] if one["name"] == "gone"]
+    assert "pip install" in gone[0]["next"]
     assert page.read_text().count('href="#stream-') == 4
 
 

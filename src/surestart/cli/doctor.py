@@ -197,4 +197,4 @@ def row_of_stream(
         diagnosis = ask_one(environment, stage, *history, spark=spark, options=options, session=session)
         return row_of(stage.name, diagnosis.inspection, unread_text(stage, diagnosis))
     except SurestartError as error:
-        return row_not_looked_at(stage.name, environment.checkpoint(stage.name), error.what)
+        return row_not_looked_at(stage.name, environment.checkpoint(stage.name), error.what, error.next)

@@ -133,7 +133,7 @@ def _row(asked: FleetQuestion, name: str, location: str, storage: Storage | None
     try:
         return row_of(name, inspect_checkpoint(location, sinks=asked.sinks, spark=asked.spark, storage=storage))
     except SurestartError as error:
-        return row_not_looked_at(name, location, error.what)
+        return row_not_looked_at(name, location, error.what, error.next)
     except (OSError, RecursionError, MemoryError) as error:
         return row_not_looked_at(name, location, f"{type(error).__name__}: {error}")
 
