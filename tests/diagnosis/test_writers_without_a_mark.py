@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -207,6 +208,20 @@ def test_a_constant_id_is_found_by_its_times_and_then_judged_by_its_number() -> 
     for sink, expected in ((FUNCTION, CANNOT_TELL), (named, SKIPS), (replace(FUNCTION, shared=False), SKIPS)):
         (answer,) = diagnose_acceptance(stage(sink), first, {"/t": evidence}, NOW)
         assert answer.acceptance is expected
+
+
+@pytest.mark.parametrize("number", [lambda batch: 10 * batch, lambda batch: BEGIN + batch * MINUTE])
+@pytest.mark.parametrize("alone", [False, None])
+def test_a_constant_id_whose_numbers_are_no_batches_is_not_judged_by_them(
+    number: Callable[[int], int], alone: bool | None
+) -> None:
+    """Ten times the batch, or the time: the next one is higher, and Delta takes it."""
+    commits = [replace(write(batch, batch), transactions=(("my-app", number(batch)),)) for batch in range(5)]
+    for sink in (replace(FUNCTION, shared=alone), replace(read_sink_name("/t"), shared=alone)):
+        assert codes(ask(commits, 4, replayed=True, sink=sink)) == ("SINK_REPLAY_UNRECOGNISABLE",)
+        assert codes(ask(commits[:4], 4, replayed=True, sink=sink)) == ()
+        assert codes(ask(commits, 5, sink=sink)) == ()
+        assert codes(ask(commits, 3, sink=sink)) == ("SINK_WRITTEN_SINCE",)
 
 
 def test_a_table_that_each_batch_writes_anew_is_not_doubled_by_a_new_checkpoint() -> None:

@@ -151,8 +151,8 @@ def _judge(case: SinkCase) -> SinkAcceptance:
         way = way_of_writing(case)
         if way.constant:
             return judge_constant(case, way.constant)
-        if way.unsigned and not knows_former_self(case):
-            return judge_unsigned(case)
+        if (way.unsigned or way.numbered) and not knows_former_self(case):
+            return judge_unsigned(case, way.numbered)
     return judge_unknown_identity(case)
 
 

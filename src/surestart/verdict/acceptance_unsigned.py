@@ -29,33 +29,37 @@ from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.acceptance_fresh import judge_fresh
 from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
-from surestart.verdict.batch_times import BatchTime, Trace, batches_by_time, is_unsigned, trace_unsigned
+from surestart.verdict.batch_times import BatchTime, Trace, counts_batches, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Severity
 
 
 @dataclass(frozen=True)
 class WayOfWriting:
-    """How this checkpoint's batches are written, as the table shows it. With neither field set, it shows nothing of
-    them."""
+    """How this checkpoint's batches are written, as the table shows it. With no field set, it shows nothing of them.
+
+    constant: the id under which each has its number.
+    numbered: the id under which each has some number: ten times its own, or the time."""
 
     constant: str = ""
     unsigned: bool = False
+    numbered: str = ""
 
 
 def way_of_writing(case: SinkCase) -> WayOfWriting:
     evidence = case.evidence
     streaming = {commit.query_id for commit in evidence.commits if commit.query_id}
-    for app_id in evidence.transactions:
-        # A query's id belongs to a former self; acceptance_identity judges it.
-        if app_id in streaming or is_query_id(app_id.partition(":")[0]):
-            continue
-        fits, differs = batches_by_time(case.next, evidence.commits, app_id)
-        if fits > differs:
+    # A query's id belongs to a former self; acceptance_identity judges it.
+    fixed = [one for one in evidence.transactions if one not in streaming and not is_query_id(one.partition(":")[0])]
+    for app_id in fixed:
+        if counts_batches(case.next, evidence.commits, app_id):
             return WayOfWriting(constant=app_id)
     trace = trace_unsigned(case.next, evidence.commits)
     if any(span.count for span in trace.spans):
         return WayOfWriting(unsigned=True)
+    for app_id in fixed:
+        if any(span.count for span in trace_unsigned(case.next, evidence.commits, app_id).spans):
+            return WayOfWriting(numbered=app_id)
     # Older commits without a writer are a sign only where no time tells.
     return WayOfWriting(unsigned=not trace.spans and any(is_unsigned(commit) for commit in evidence.commits))
 
@@ -109,23 +113,24 @@ def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
     )
 
 
-def judge_unsigned(case: SinkCase) -> SinkAcceptance:
-    """Batches were planned; the table's commits do not say whose they are."""
+def judge_unsigned(case: SinkCase, app_id: str = "") -> SinkAcceptance:
+    """Batches were planned; the table's commits do not say whose they are. app_id: what they are signed with, by
+    numbers that are not the batches': whether the table takes a number twice cannot be told."""
     sink, evidence = case.sink, case.evidence
     latest = evidence.commits[-1].version if evidence.commits else -1
     if not evidence.sees_newest or (evidence.latest_version is not None and latest < evidence.latest_version):
         finding = say.incomplete(sink, evidence, case.commands)
         return case.answer(Acceptance.CANNOT_TELL, "newer commits may be elsewhere", finding)
-    trace = trace_unsigned(case.next, evidence.commits)
+    trace = trace_unsigned(case.next, evidence.commits, app_id)
     # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
     lost = find_lost_output(sink, evidence, "", case.commands, owned=trace.owned, done=case.next.batch)
     if any(finding.severity is Severity.UNSAFE for finding in lost):
         return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches", *lost)
-    answer = _judge_in_flight(case, trace) if case.next.replayed else _judge_at_rest(case, trace)
+    answer = _judge_in_flight(case, trace, bool(app_id)) if case.next.replayed else _judge_at_rest(case, trace)
     return case.answer(answer.acceptance, answer.detail, *answer.findings, *lost)
 
 
-def _judge_in_flight(case: SinkCase, trace: Trace) -> SinkAcceptance:
+def _judge_in_flight(case: SinkCase, trace: Trace, may_be_known: bool) -> SinkAcceptance:
     batch, sink, commands = case.next.batch, case.sink, case.commands
     newest = trace.newest
     if was_made_anew(case) and not _made_by_the_newest(trace):
@@ -146,7 +151,7 @@ def _judge_in_flight(case: SinkCase, trace: Trace) -> SinkAcceptance:
         return case.answer(
             Acceptance.CANNOT_TELL, f"may hold batch {batch}, and by which key it merges is open", finding
         )
-    alone = not trace.others and not sink.shared
+    alone = not trace.others and not sink.shared and not may_be_known
     if (
         newest is not None
         and alone

@@ -90,8 +90,9 @@ def is_writing(commit: Commit) -> bool:
     return commit.operation in WRITING or commit.operation.endswith(_WRITING_ENDS)
 
 
-def trace_unsigned(next_batch: NextBatch, commits: Sequence[Commit]) -> Trace:
-    """In which batches' times the commits fell that nobody signed. Empty where the times do not tell."""
+def trace_unsigned(next_batch: NextBatch, commits: Sequence[Commit], app_id: str = "") -> Trace:
+    """In which batches' times the commits fell that nobody signed, or that app_id signed. Empty where the times do not
+    tell."""
     times = _times(next_batch.planned_at)
     newest = next_batch.batch if next_batch.replayed else next_batch.batch - 1
     if not times or times[-1][0] != newest or not _in_order(commits, times[0][1]):
@@ -100,7 +101,7 @@ def trace_unsigned(next_batch: NextBatch, commits: Sequence[Commit]) -> Trace:
     spans = tuple(
         BatchTime(
             batch,
-            tuple(one for one in commits if is_unsigned(one) and begin <= (one.timestamp or 0) < end),
+            tuple(one for one in commits if _is_of(one, app_id) and begin <= (one.timestamp or 0) < end),
             batch in next_batch.idle,
         )
         for (batch, begin), end in zip(times, [*ends, float("inf")], strict=True)
@@ -112,8 +113,27 @@ def trace_unsigned(next_batch: NextBatch, commits: Sequence[Commit]) -> Trace:
     return Trace(spans, usual, sum(count > usual for count in counts) > 1)
 
 
+def counts_batches(next_batch: NextBatch, commits: Sequence[Commit], app_id: str) -> bool:
+    """Whether that writer numbers its commits as this checkpoint numbers its batches. A function may take any number
+    that grows: ten times the batch, or the time. 0 is the same in most of them."""
+    fits, differs = batches_by_time(next_batch, commits, app_id)
+    times = _times(next_batch.planned_at)
+    known = {batch for batch, _ in times}
+    for commit in commits if times else ():
+        number = dict(commit.transactions).get(app_id)
+        # What fell after the newest batch was planned may be a batch that a rewound checkpoint has forgotten.
+        if number is not None and number not in known and times[0][1] <= (commit.timestamp or 0) < times[-1][1]:
+            differs += 1
+    return fits > differs
+
+
+def _is_of(commit: Commit, app_id: str) -> bool:
+    return app_id in dict(commit.transactions) if app_id else is_unsigned(commit)
+
+
 def batches_by_time(next_batch: NextBatch, commits: Sequence[Commit], app_id: str) -> tuple[int, int]:
-    """(how many commits of that writer bear the number of the batch in whose time they fell, how many do not)."""
+    """(how many commits of that writer bear the number of the batch in whose time they fell, how many that of another
+    one that is known)."""
     times = _times(next_batch.planned_at)
     begins = dict(times)
     ends = {batch: begins.get(batch + 1) for batch in begins}
