@@ -157,6 +157,21 @@ def test_the_doctor_says_the_same_of_a_declared_stream(tmp_path: Path, name: str
         assert "names its sink" in str(found.next)
 
 
+def test_the_next_start_on_a_version_that_nobody_has_tried_is_never_safe(tmp_path: Path) -> None:
+    root = make_checkpoint(tmp_path / "orders", source=files)
+    stage = StageDeclaration("orders", "orders", str(root), sources=(), sinks=(), foreign=True)
+    known, alike = (
+        {one.code: one.severity for one in diagnose(read_stage(stage), spark=spark, now=0).findings}
+        for spark in ("4.1", "5.0")
+    )
+    assert "SPARK_UNKNOWN" not in known
+    assert alike["SPARK_UNKNOWN"] is Severity.ATTENTION
+    (root / "metadata").unlink()
+    differ = diagnose(read_stage(stage), spark="5.0", now=0)
+    assert differ.verdict is not Verdict.SAFE
+    assert "SPARK_UNKNOWN" in {one.code for one in differ.findings}
+
+
 def test_a_batch_in_flight_that_the_sink_holds_is_recognised(tmp_path: Path) -> None:
     root = make_checkpoint(tmp_path / "sensor-raw-ingest", committed=range(4))
     (answer,) = inspect_checkpoint(str(root), sinks=(str(make_table(tmp_path / "raw", *range(5))),)).sinks
