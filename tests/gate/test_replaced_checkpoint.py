@@ -16,6 +16,7 @@ from sensor_pipeline.stages import build_stages
 from surestart.environment import Environment
 from surestart.history.claim_file import take_claim
 from surestart.history.run_record import RunRecord
+from surestart.runs.runner import run_stage
 from surestart.runs.running_query import processing_time, start_query
 from surestart.runs.stage_failures import StageFailed
 from surestart.spark.session import applied
@@ -24,26 +25,44 @@ from tests.foundation.rows import land
 from tests.gate.held_driver import HeldBack
 from tests.gate.test_woken_driver import CODE, until
 
-RAW = build_stages({})[0]
+STAGES = build_stages({})
+RAW = STAGES[0]
 OTHER = "5f6c1c0e-0000-4000-8000-000000000000"
 
 
-def put_another_in_its_place(environment: Environment) -> None:
-    checkpoint = Path(environment.checkpoint("raw-ingest"))
+def put_another_in_its_place(environment: Environment, stage: str = "raw-ingest") -> None:
+    checkpoint = Path(environment.checkpoint(stage))
     checkpoint.rename(checkpoint.with_name("aside"))
     checkpoint.mkdir()
     (checkpoint / "metadata").write_text(f'{{"id":"{OTHER}"}}')
 
 
-def test_in_the_first_batch_of_a_new_checkpoint(spark: Any, environment: Environment, tmp_path: Path) -> None:
-    """Nobody knew the id when the function of a batch was made: it is asked of Spark."""
+BESIDE = pytest.mark.long(instead="test_in_the_first_batch_of_a_new_checkpoint[sensor_raw]")
+
+
+@pytest.mark.parametrize(
+    ("before", "table"),
+    [
+        pytest.param(0, "sensor_raw", id="sensor_raw"),
+        pytest.param(1, "sensor_readings_deserialized", marks=BESIDE),
+        pytest.param(2, "sensor_gold", marks=BESIDE),
+    ],
+)
+def test_in_the_first_batch_of_a_new_checkpoint(
+    spark: Any, environment: Environment, tmp_path: Path, before: int, table: str
+) -> None:
+    """An append, a split and a merge. Nobody knew the id when the function of a batch was made: it is asked of
+    Spark."""
     land(environment, 10)
+    for one in STAGES[:before]:
+        run_stage(spark, environment, one)
+    stage = STAGES[before]
     reached = tmp_path / "reached"
     with applied(spark, pairs(EVERYWHERE)):
-        running = start_query(spark, environment, replace(RAW, sink=HeldBack(RAW.sink, reached, 0)))
+        running = start_query(spark, environment, replace(stage, sink=HeldBack(stage.sink, reached, 0)))
         try:
             until(reached.exists)
-            put_another_in_its_place(environment)
+            put_another_in_its_place(environment, stage.name)
             reached.with_name("go").touch()
             # Not by `poll`, which would see it too: the batch itself has to stop.
             until(lambda: not running.query.isActive)
@@ -54,8 +73,8 @@ def test_in_the_first_batch_of_a_new_checkpoint(spark: Any, environment: Environ
     assert stopped.value.code == CODE
     assert "Nothing of batch 0 was written" in stopped.value.meaning
     assert OTHER in stopped.value.what
-    assert str(stopped.value.next).startswith("surestart history raw-ingest -e local --root ")
-    assert spark.read.format("delta").load(environment.table("sensor_raw").path).count() == 0
+    assert str(stopped.value.next).startswith(f"surestart history {stage.name} -e local --root ")
+    assert spark.read.format("delta").load(environment.table(table).path).count() == 0
 
 
 @pytest.mark.usefixtures("classic_only")
