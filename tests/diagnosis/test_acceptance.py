@@ -101,6 +101,34 @@ def test_a_table_behind_the_checkpoint_has_a_gap() -> None:
     assert "2 batches (3..4)" in answer.findings[0].meaning
 
 
+NOT_SAID = SinkDeclaration("delta", "/lake/alerts", "/lake/alerts", identity="unknown")
+
+
+@pytest.mark.parametrize(
+    ("sink", "operation", "severity"),
+    [
+        (NOT_SAID, "WRITE", Severity.CANNOT_TELL),
+        (NOT_SAID, "MERGE", Severity.CANNOT_TELL),
+        (replace(NOT_SAID, kind="foreach-batch"), "STREAMING UPDATE", Severity.CANNOT_TELL),
+        (NOT_SAID, "STREAMING UPDATE", Severity.UNSAFE),
+        (replace(NOT_SAID, kind="delta-builtin"), "WRITE", Severity.UNSAFE),
+    ],
+)
+def test_a_function_that_writes_only_what_it_finds_has_lost_nothing(
+    sink: SinkDeclaration, operation: str, severity: Severity
+) -> None:
+    """A healthy stream of alerts: most batches have none."""
+    commit = Commit(3, DAY, operation, {}, transactions=((QUERY_ID, 2),))
+    (finding,) = ask(table({QUERY_ID: 2}, (commit,)), 5, sink=sink).findings
+    assert (finding.code, finding.severity) == ("SINK_BEHIND_CHECKPOINT", severity)
+
+
+def test_a_function_that_has_found_nothing_yet_has_lost_nothing() -> None:
+    answer = ask(table(), 5, sink=NOT_SAID)
+    assert [(one.code, one.severity) for one in answer.findings] == [("SINK_NEVER_SAW_QUERY", Severity.CANNOT_TELL)]
+    assert "no row for it" in answer.findings[0].meaning
+
+
 def test_a_control_batch_between_the_two_is_no_gap() -> None:
     """Databricks plans batches that repartition the state: they bring no row, and no sink may know them."""
 

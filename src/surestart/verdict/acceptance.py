@@ -193,7 +193,7 @@ def _judge_known_identity(case: SinkCase, table_batch: int) -> SinkAcceptance:
             replay_recognised=True,
         )
     if case.next.gap(table_batch):
-        finding = say.behind(sink, table_batch, batch, commands)
+        finding = say.behind(sink, table_batch, batch, commands, case.may_leave_out)
         return case.answer(
             Acceptance.ACCEPTS,
             f"knows batches up to {table_batch}: {batches_text(table_batch + 1, batch - 1)} is in neither place",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from surestart.declaration import SinkDeclaration, StageDeclaration
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.facts.evidence.sink_evidence import SinkEvidence
+from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids
 from surestart.verdict.shape_traces import traces_of_later_batches
 from surestart.words.finding import Acceptance, Finding, Severity
 from surestart.words.next_commands import Commands
@@ -151,6 +151,15 @@ class SinkCase:
     @property
     def keyed(self) -> bool:
         return is_keyed(self.sink)
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether batches without rows may have left no trace: a user's function may write nothing for them, while
+        surestart's sinks and Delta's own commit each. Of a table that nobody has said more of, its commits tell."""
+        if self.sink.kind != "delta":
+            return self.sink.kind == "foreach-batch"
+        own = (commit for commit in self.evidence.commits if self.app_id in app_ids(commit))
+        return not any(one.operation == "STREAMING UPDATE" or (one.mark and one.mark.query) for one in own)
 
     @property
     def explicit_start(self) -> list[str]:

@@ -66,16 +66,23 @@ def sink_not_asked(sink: SinkDeclaration, batch: int, commands: Commands) -> Fin
     return _open(_NOT_ASKED, commands.doctor(), sink, done=_span(0, batch - 1))
 
 
-def behind(sink: SinkDeclaration, table_batch: int, batch: int, commands: Commands) -> Finding:
+_LEFT_OUT = " Unless a function writes here, and wrote nothing because those batches had no row for it."
+
+
+def behind(
+    sink: SinkDeclaration, table_batch: int, batch: int, commands: Commands, may_leave_out: bool = False
+) -> Finding:
     missing = batch - 1 - table_batch
     return Finding(
         "SINK_BEHIND_CHECKPOINT",
-        _gap(sink),
+        Severity.CANNOT_TELL if may_leave_out else Severity.UNSAFE,
         f"{sink.target} holds this query's batches up to {table_batch}; the checkpoint counts "
         f"{_span(0, batch - 1)} as done",
         f"The rows of {_count(missing, 'batch')} ({_span(table_batch + 1, batch - 1)}) are in neither place: the sink "
         "was put back "
-        "to an older copy, or commit files were edited. The next start does not read them again.",
+        "to an older copy, or commit files were edited. The next start does not read them again."
+        + _LEFT_OUT
+        * may_leave_out,
         commands.plan("replay"),
         _DELETE,
     )
@@ -84,7 +91,8 @@ def behind(sink: SinkDeclaration, table_batch: int, batch: int, commands: Comman
 def missing(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
     return Finding(
         "SINK_MISSING",
-        _gap(sink),
+        # A user's function may have had no row to write yet.
+        Severity.CANNOT_TELL if sink.kind == "foreach-batch" else Severity.UNSAFE,
         f"{sink.target} is not there, or is not a table; the checkpoint counts {_span(0, batch - 1)} as written to it",
         "The table was dropped or moved, or the environment points elsewhere. A start creates "
         f"an empty one and goes on with batch {batch}: everything before it would be missing.",
@@ -100,14 +108,18 @@ def never_saw(
     commands: Commands,
     remedy: str = "backfill",
     made_anew: bool = False,
+    may_leave_out: bool = False,
 ) -> Finding:
+    may_leave_out = may_leave_out and not made_anew
     return Finding(
         "SINK_NEVER_SAW_QUERY",
-        Severity.UNSAFE if made_anew else _gap(sink),
+        Severity.CANNOT_TELL if may_leave_out else Severity.UNSAFE,
         f"{sink.target} knows no batch of query {query_id}; the checkpoint counts {_span(0, batch - 1)} as done"
         + (", and the table was made after the newest of them" if made_anew else ""),
         "The table was recreated, or belongs to another environment, or was added to the stage later, or "
-        "the checkpoint is a copy. The next batch is accepted; everything before it is not in this table.",
+        "the checkpoint is a copy. The next batch is accepted; everything before it is not in this table."
+        + _LEFT_OUT
+        * may_leave_out,
         commands.plan(remedy),
         "start the query before you know which of these it is.",
     )
@@ -367,11 +379,6 @@ _CONSTANT_UNKNOWN = Finding(
 def _open(template: Finding, next: NextStep, sink: SinkDeclaration, **facts: object) -> Finding:
     evidence = template.evidence.format(target=sink.target, kind=sink.kind, **facts)
     return replace(template, evidence=evidence, next=next)
-
-
-def _gap(sink: SinkDeclaration) -> Severity:
-    """surestart's sinks and Delta's own commit every batch, also an empty one; a user's function may leave some out."""
-    return Severity.CANNOT_TELL if sink.kind == "foreach-batch" else Severity.UNSAFE
 
 
 def _unset_retention(sink: SinkDeclaration) -> NextStep:

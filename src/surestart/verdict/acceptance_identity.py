@@ -147,7 +147,8 @@ def _judge_never_saw(case: SinkCase) -> SinkAcceptance:
     if case.next.query_id is None:
         finding = say.identity_lost(sink, batch, commands)
         return case.answer(Acceptance.CANNOT_TELL, "the query id is lost and no other names this query", finding)
-    finding = say.never_saw(sink, case.next.query_id, batch, commands, made_anew=was_made_anew(case))
+    anew = was_made_anew(case)
+    finding = say.never_saw(sink, case.next.query_id, batch, commands, made_anew=anew, may_leave_out=case.may_leave_out)
     return case.answer(
         Acceptance.ACCEPTS, f"knows no batch of this query: {batches_text(0, batch - 1)} is not in it", finding
     )
@@ -178,7 +179,7 @@ def judge_forgotten(case: SinkCase, app_id: str, table_batch: int) -> SinkAccept
         return case.answer(Acceptance.CANNOT_TELL, f"knew batch {table_batch}", finding)
     lost = find_lost_output(sink, evidence, app_id, commands)
     if case.next.gap(table_batch):
-        finding = say.behind(sink, table_batch, batch, commands)
+        finding = say.behind(sink, table_batch, batch, commands, case.may_leave_out)
         missing = batches_text(table_batch + 1, batch - 1)
         return case.answer(Acceptance.ACCEPTS, f"{missing} is in neither place", finding, *lost)
     expiry = say.retention(sink, evidence, app_id, case.now, False, commands)

@@ -105,7 +105,7 @@ def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
             replay_recognised=True,
         )
     if case.next.gap(highest):
-        finding = say.behind(sink, highest, batch, case.commands)
+        finding = say.behind(sink, highest, batch, case.commands, case.may_leave_out)
         missing = batches_text(highest + 1, batch - 1)
         return case.answer(Acceptance.ACCEPTS, f"{missing} is in neither place", finding, *lost, table_batch=highest)
     return case.answer(
