@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -340,14 +341,14 @@ def parquet_without(root: Path, name: str) -> str:
     return place
 
 
-def iceberg(root: Path, last: int, planned: int = 5, committed: int = 5) -> str:
-    """A table of a folder, whose older metadata files lie beside the newest."""
+def iceberg(root: Path, last: int, planned: int = 5, committed: int = 5, catalog: bool = False) -> str:
+    """A table of a folder or of a catalog, whose older metadata files lie beside the newest."""
     make_checkpoint(root / "ck", planned=range(planned), committed=range(committed), source=files)
     for version in range(1, last + 2):
-        write_iceberg(
-            root / "t", [iceberg_batch(one, one - 1) for one in range(1, version + 1)], f"v{version}.metadata.json"
-        )
-    (root / "t/metadata/version-hint.text").write_text(str(last + 1))
+        name = f"{version:05d}-{UUID(int=version)}.metadata.json" if catalog else f"v{version}.metadata.json"
+        write_iceberg(root / "t", [iceberg_batch(one, one - 1) for one in range(1, version + 1)], name)
+    if not catalog:
+        (root / "t/metadata/version-hint.text").write_text(str(last + 1))
     return f"{root / 'ck'} iceberg:{root / 't'}"
 
 
@@ -376,6 +377,8 @@ PLACES: dict[str, Callable[[Path], str]] = {
     "files with a hole": lambda root: parquet_without(root, "2"),
     "iceberg": lambda root: iceberg(root, 4),
     "iceberg ahead": lambda root: iceberg(root, 9),
+    "iceberg of a catalog": lambda root: iceberg(root, 4, catalog=True),
+    "iceberg of a catalog, ahead": lambda root: iceberg(root, 9, catalog=True),
     "iceberg one ahead": lambda root: iceberg(root, 5),
     "iceberg behind": lambda root: iceberg(root, 2),
     "iceberg, in flight": lambda root: iceberg(root, 4, 5, 4),

@@ -24,8 +24,13 @@ OTHER = "0a0a0a0a-0000-4000-8000-000000000000"
 Snapshot = dict[str, Any]
 
 
+def list_of(number: int) -> str:
+    return f"snap-{number}-1-0a0a0a0a-0000-4000-8000-000000000000.avro"
+
+
 def snapshot(number: int, parent: int | None, summary: dict[str, str]) -> Snapshot:
     one = {"snapshot-id": number, "timestamp-ms": 1_700_000_000_000 + number, "summary": summary}
+    one["manifest-list"] = f"s3://lake/t/metadata/{list_of(number)}"
     return one if parent is None else {**one, "parent-snapshot-id": parent}
 
 
@@ -42,6 +47,8 @@ def write_table(table: Path, snapshots: list[Snapshot], name: str = "v7.metadata
     body = {"format-version": 2, "table-uuid": "T", "location": str(table), "current-snapshot-id": current}
     data = json.dumps({**body, "snapshots": snapshots, **more}).encode()
     (folder / name).write_bytes(gzip.compress(data) if ".gz" in name else data)
+    for one in snapshots:
+        (folder / list_of(one["snapshot-id"])).touch()
     return table
 
 

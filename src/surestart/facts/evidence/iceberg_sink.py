@@ -158,12 +158,14 @@ _OLD_GZ = re.compile(r"v(?P<version>[0-9]{1,9})\.metadata\.json\.gz")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """query: of the stream that made it, "" for another writer. epoch: which of its batches."""
+    """query: of the stream that made it, "" for another writer. epoch: which of its batches. manifests: its list of
+    them, by its path."""
 
     id: int
     parent: int | None
     timestamp: int | None
     summary: Mapping[str, str]
+    manifests: str = ""
 
     @property
     def query(self) -> str:
@@ -197,7 +199,8 @@ def is_iceberg(files: Storage) -> bool:
 def read_iceberg_metadata(files: Storage) -> IcebergMetadata | None:
     """The newest metadata file; None where there is none. Raises FileNotFoundError where the folder of metadata is not,
     OSError or FormatError for what cannot be read or is none of Iceberg's."""
-    name = _newest(files)
+    lists: set[str] = set()
+    name = _newest(files, lists)
     if name is None:
         return None
     metadata = _read(files, name)
@@ -206,6 +209,8 @@ def read_iceberg_metadata(files: Storage) -> IcebergMetadata | None:
     current = None if current == -1 else current
     if current is not None and current not in snapshots:
         raise OSError("the current snapshot is not among the snapshots of the metadata")
+    if current is not None:
+        _hold_against_manifests(files, lists, snapshots[current].manifests)
     refs = metadata.get("refs")
     table_id = str(metadata.get("table-uuid") or "")
     return IcebergMetadata(table_id, current, snapshots, refs if isinstance(refs, Mapping) else {})
@@ -216,8 +221,8 @@ def _version(name: str) -> int | None:
     return None if match is None else int(match["version"] or match.groupdict().get("number") or 0)
 
 
-def _newest(files: Storage) -> str | None:
-    """The name of the newest metadata file, None where there is none."""
+def _newest(files: Storage, lists: set[str]) -> str | None:
+    """The name of the newest metadata file, None where there is none. lists: gets the names of lists of manifests."""
     found: dict[str, tuple[int, float]] = {}
     hint = False
     for entry in files.list_folder(FOLDER_NAME):
@@ -225,6 +230,8 @@ def _newest(files: Storage) -> str | None:
         if version is not None and entry.kind == FILE:
             found[entry.name] = (version, entry.modified or 0.0)
         hint = hint or entry.name == "version-hint.text"
+        if entry.name.startswith("snap-"):
+            lists.add(entry.name)
     if hint:
         _hold_against_hint(files, found)
     if not found:
@@ -242,6 +249,15 @@ def _hold_against_hint(files: Storage, found: Mapping[str, tuple[int, float]]) -
     text = files.read_file(f"{FOLDER_NAME}/version-hint.text", 64).decode("utf-8", "replace").strip()
     if text.isascii() and text.isdigit() and not any(version >= int(text) for version, _ in found.values()):
         raise OSError(f"version-hint.text names version {text}, and no metadata file of it is there")
+
+
+def _hold_against_manifests(files: Storage, listed: set[str], path: str) -> None:
+    """A catalog's metadata files cannot be looked up by name. But "snap-…" comes behind all of their numbers, so that a
+    listing that breaks off among those lacks it."""
+    folder, _, name = path.rpartition("/")
+    plain = name.startswith("snap-") and folder.endswith(f"/{FOLDER_NAME}")
+    if plain and name not in listed and is_there(files, f"{FOLDER_NAME}/{name}"):
+        raise OSError(f"{FOLDER_NAME}/{name} is there, and the listing of the folder lacks it")
 
 
 def _read(files: Storage, name: str) -> dict[str, Any]:
@@ -273,6 +289,10 @@ def _snapshots(metadata: Mapping[str, Any]) -> dict[int, Snapshot]:
         if name is None:
             raise OSError("a snapshot of its metadata has no id")
         found[name] = Snapshot(
-            name, integer(one.get("parent-snapshot-id")), integer(one.get("timestamp-ms")), texts(one.get("summary"))
+            name,
+            integer(one.get("parent-snapshot-id")),
+            integer(one.get("timestamp-ms")),
+            texts(one.get("summary")),
+            str(one.get("manifest-list") or ""),
         )
     return found
