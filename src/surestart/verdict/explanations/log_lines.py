@@ -105,6 +105,12 @@ EXPLANATIONS = (
         "none: give the right back, then run",
         RUN,
         "start under another checkpoint that happens to be writable: it begins from nothing.",
-        (r"AccessDeniedException", r"Permission denied", r"AccessControlException", r"PERMISSION_DENIED"),
+        (
+            r"AccessDeniedException",
+            r"Permission denied",
+            r"AccessControlException",
+            r"PERMISSION_DENIED",
+            r"INSUFFICIENT_PERMISSIONS",
+        ),
     ),
 )

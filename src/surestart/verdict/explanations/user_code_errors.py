@@ -72,6 +72,16 @@ EXPLANATIONS = (
         "swallow the error: the code after it would go on without the setting.",
     ),
     Explanation(
+        "CANNOT_MODIFY_CONFIG",
+        Risk.NO,
+        "Code of the pipeline set a Spark setting that no session may change on this compute.",
+        "A batch that it happened in is planned and not committed, and is replayed with the same rows.",
+        "none: leave the setting out of the code, or give it to the cluster before it starts",
+        RUN,
+        "swallow the error: the code after it would go on without the setting.",
+        (r"CANNOT_MODIFY_STATIC_CONFIG",),
+    ),
+    Explanation(
         "PYTHON_ERROR_IN_BATCH",
         Risk.NO,
         "Python code of the pipeline raised an error inside a batch.",
