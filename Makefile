@@ -92,8 +92,13 @@ test-connect: setup $(CONNECT_STAMP) $(CONNECT_SERVER)/.installed ## the same te
 	@$(CONNECT_SERVER)/bin/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
 	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/connect tests/gate/test_start_gate.py $(ARGS)
 
+# An environment version of serverless compute is a client, whose server may be of a later line: CLIENT=3.5
+CLIENT = $(DEFAULT_LINE)
+CLIENT_VENV = $(if $(filter $(DEFAULT_LINE),$(CLIENT)),$(VENV),.venv-$(CLIENT))
+
 test-serverless: setup ## on a twin of serverless compute, which refuses what serverless refuses (long)
-	@$(BIN)/python -m tests.connect.with_server --twin $(BIN)/python -m pytest -q -m serverless --timeout=600 tests/serverless $(ARGS)
+	@[ $(CLIENT) = $(DEFAULT_LINE) ] || $(MAKE) --no-print-directory $(CLIENT_VENV)/.installed
+	@$(BIN)/python -m tests.connect.with_server --twin $(CLIENT_VENV)/bin/python -m pytest -q -m serverless --timeout=600 tests/serverless $(ARGS)
 
 $(CONNECT_STAMP): requirements/connect.txt $(LOCK) pyproject.toml | $(UV)
 	@echo "setup: databricks-connect in its own $(CONNECT), Python 3.12" >&2

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from surestart.words.spark_errors import condition_of
 from tests.serverless import twin
@@ -27,8 +28,6 @@ KEY = "spark.databricks.delta.snapshotPartitions"
 
 def told(act: Callable[[], Any]) -> str:
     """The name of the refusal; "" where there is none."""
-    from pyspark.errors import PySparkException
-
     try:
         act()
     except PySparkException as refusal:
@@ -69,7 +68,9 @@ REFUSED = {
 
 
 def test_the_client_is_refused(spark: Any) -> None:
-    assert asked_of(spark, spark.range(1)) == REFUSED
+    # Of its own, and so by another name in 3.5; the worker is one of the server's line.
+    own = {} if hasattr(PySparkException, "getCondition") else {"context": "NOT_IMPLEMENTED"}
+    assert asked_of(spark, spark.range(1)) == {**REFUSED, **own}
 
 
 def test_a_trigger_without_end_is_refused(spark: Any, tmp_path: Path) -> None:
