@@ -1,8 +1,8 @@
 """`python -m benchmarks.lines 4.0 4.1 --readings 300000 --rounds 2`: lines of Spark side by side, in one run.
 
-Each line in its own environment (`make test-line LINE=…` makes it), the same input, alternating; every answer is
-checked. Batches: all three stages over files of ten records, the first batches left out. Bulk: cold, from the start
-of the process. A ratio below 1 is faster than the first line.
+Each line in its own environment (`make test-line LINE=…` makes it; the default line's is `.venv`), the same input,
+alternating; every answer is checked. Batches: all three stages over files of ten records, the first batches left out.
+Bulk: cold, from the start of the process, with Java's archive of classes. A ratio below 1 is faster than the first line.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from benchmarks.inputs import Input, make_input
 from benchmarks.machine import load_average
 from benchmarks.process import Measured, run_measured
 from benchmarks.table import Line, format_table, median, spread
-from surestart.spark.spark_lines import NAMES
+from surestart.spark.spark_lines import DEFAULT, NAMES
 
 ROOT = Path(__file__).parents[1]
 WARM_UP = 5
@@ -36,6 +37,8 @@ def main() -> int:
     args = parser.parse_args()
     work = args.work.absolute()
     tiny, bulk = make_input(work, 0, tiny_files=WARM_UP + args.tiny), make_input(work, args.readings)
+    for line in args.lines:
+        subprocess.run([_python(line), "-m", "surestart.spark.class_archive"], check=True)
     values: _Values = {}
     for number in range(args.rounds):
         for line in args.lines:
@@ -63,11 +66,14 @@ def _measure_bulk(line: str, data: Input, work: Path, values: _Values) -> None:
 def _run(line: str, data: Input, work: Path, *options: str) -> Measured:
     root = work / f"line-{line}"
     shutil.rmtree(root, ignore_errors=True)
-    python = str(ROOT / f".venv-{line}" / "bin" / "python")
-    done = run_measured(["-m", "benchmarks.ours", str(root), str(data.landing), *options], python=python)
+    done = run_measured(["-m", "benchmarks.ours", str(root), str(data.landing), *options], python=_python(line))
     check_ours(data, root)
     shutil.rmtree(root)
     return done
+
+
+def _python(line: str) -> str:
+    return str(ROOT / (".venv" if line == DEFAULT else f".venv-{line}") / "bin" / "python")
 
 
 def _lines(values: _Values, lines: Sequence[str], readings: int) -> list[Line]:
