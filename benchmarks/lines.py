@@ -2,7 +2,7 @@
 
 Each line in its own environment (`make test-line LINE=…` makes it; the default line's is `.venv`), the same input,
 alternating; every answer is checked. Batches: all three stages over files of ten records, the first batches left out.
-Bulk: cold, from the start of the process, with Java's archive of classes. A ratio below 1 is faster than the first line.
+Bulk: cold, from the start of the process, with Java's archive of classes. A ratio below 1: faster than the first line.
 """
 
 from __future__ import annotations
