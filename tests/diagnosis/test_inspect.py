@@ -65,6 +65,21 @@ def test_a_healthy_checkpoint_and_its_sink_are_safe(tmp_path: Path, source: Call
     assert "ACCEPTS" in text
 
 
+@pytest.mark.parametrize(
+    ("below", "verdict"),
+    [("_checkpoints/orders", "safe"), (".chk", "safe"), ("checkpoint", "attention"), ("day=1/_chk", "safe")],
+)
+def test_vacuum_passes_over_a_folder_below_a_table_by_its_name_alone(tmp_path: Path, below: str, verdict: str) -> None:
+    table = make_table(tmp_path / "table", *range(5))
+    checkpoint = make_checkpoint(table / below)
+    found = inspect_checkpoint(str(checkpoint), sinks=(f"{table}/",))
+
+    assert (found.verdict.value, "CHECKPOINT_IN_TABLE" in {one.code for one in found.findings}) == (
+        verdict,
+        verdict == "attention",
+    )
+
+
 def test_a_checkpoint_without_a_sink_is_half_of_the_truth(tmp_path: Path) -> None:
     root = make_checkpoint(tmp_path / "sensor-raw-ingest")
     code, text = run(str(root))

@@ -202,7 +202,7 @@ CASES: dict[str, tuple[Callable[[int], str], Callable[[Path], object], str, Seve
     "a name that Java takes for a number": (kafka, put("offsets/+9", "x"), "NAME_MISREAD", UNSAFE),
     "an older such name": (kafka, put("offsets/002", "x"), "NAME_MISREAD", ATTENTION),
     "a folder in a log": (kafka, lambda root: (root / "commits/5").mkdir(), "FOLDER_IN_LOG", UNSAFE),
-    "checkpoint in a table": (kafka, put("_delta_log/00000000000000000000.json", "{}"), "CHECKPOINT_IN_TABLE", UNSAFE),
+    "a table's folder": (kafka, put("_delta_log/00000000000000000000.json", "{}"), "CHECKPOINT_IN_TABLE", ATTENTION),
     "foreign offsets": (kafka, position(files(4)), "FOREIGN_ENTRY", UNSAFE),
     "foreign topics": (kafka, position(compact({"payments": {"0": 5}})), "FOREIGN_ENTRY", UNSAFE),
     "another table": (delta, position(delta(4).replace("1111", "9999")), "FOREIGN_ENTRY", UNSAFE),

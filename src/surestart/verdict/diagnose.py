@@ -37,6 +37,7 @@ from surestart.verdict.change_safety import classify_changes, find_added, find_c
 from surestart.verdict.delta_source_findings import find_delta_source
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, find_unknown_spark, steps_of
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all, start_on
+from surestart.verdict.shape_traces import find_in_table
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.verdict.sink_audit import audit_sinks
 from surestart.verdict.source_findings import ASKED_BY_SPARK, find_file_source, left_to_spark, not_declared
@@ -147,6 +148,7 @@ def diagnose(
             for answer in sinks
             for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
         ),
+        *find_in_table(checkpoint, declaration.sinks, commands),
         *_judge_sources(evidence, start, commands, now),
         *audit_sinks(declaration, commands),
         *([unnamed] if unnamed else ()),

@@ -16,6 +16,7 @@ from surestart.library_types import SparkSession
 from surestart.spark.spark_lines import LINES, NAMES, find_lines
 from surestart.typed import surestart
 from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all, start_on
+from surestart.verdict.shape_traces import find_in_table
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
 from surestart.words.next_commands import THE_TABLE, Commands, ForeignCommands
@@ -82,6 +83,7 @@ def inspect_checkpoint(
     for answer in answers:
         findings += answer.findings
         findings += diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+    findings += find_in_table(checkpoint, (answer.sink for answer in answers), commands)
     findings += [unnamed] if unnamed else []
     ranked = worst_first(findings)
     return Inspection(

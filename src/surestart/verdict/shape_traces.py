@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from surestart.declaration import SinkDeclaration
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.positions import FilesPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
+from surestart.facts.evidence.sink_names import DELTA_KINDS
+from surestart.history.checkpoint_place import checkpoint_place
 from surestart.verdict.restart import NextStart
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
@@ -201,18 +204,34 @@ def _two_writers(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding
         )
 
 
+def find_in_table(checkpoint: Checkpoint, sinks: Iterable[SinkDeclaration], commands: Commands) -> Iterator[Finding]:
+    """Where the checkpoint lies below the folder of a Delta table that it writes. VACUUM passes over a folder whose
+    name begins with "_" (Delta's guide, structured streaming: "<table-name>/_checkpoints")."""
+    place = checkpoint_place(checkpoint.location)
+    for table in sorted({sink.path for sink in sinks if sink.path and sink.kind in DELTA_KINDS}):
+        root = checkpoint_place(table)
+        below = place.removeprefix(f"{root}/").split("/") if place.startswith(f"{root}/") else ()
+        if below and not any(name.startswith(("_", ".")) for name in below):
+            yield _in_table(f"the checkpoint is {'/'.join(below)} in the folder of the Delta table {table}", commands)
+
+
+def _in_table(where: str, commands: Commands) -> Finding:
+    return Finding(
+        "CHECKPOINT_IN_TABLE",
+        Severity.ATTENTION,
+        where,
+        "VACUUM deletes files that the table does not know once they are old, the checkpoint's among them. Until "
+        "then a start is not harmed by it.",
+        commands.doctor("once the checkpoint is in a folder of its own"),
+        "run VACUUM on that table.",
+    )
+
+
 def _strange(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
     if not checkpoint.strange:
         return
     if "_delta_log" in checkpoint.strange:
-        yield Finding(
-            "CHECKPOINT_IN_TABLE",
-            Severity.UNSAFE,
-            "the checkpoint's folder is a Delta table's folder too",
-            "VACUUM deletes files that the table does not know, the checkpoint's among them.",
-            commands.plan("reset"),
-            "run VACUUM on that table.",
-        )
+        yield _in_table("the checkpoint's folder is a Delta table's folder too", commands)
         return
     names = ", ".join(checkpoint.strange[:5]) + (" …" if len(checkpoint.strange) > 5 else "")
     yield Finding(

@@ -71,7 +71,7 @@ CODES: tuple[Code, ...] = (
     found("STATE_SCHEMA_MOVED", "attention", "The state names schema files at the place it was moved from."),
     found("TWO_WRITERS", "attention", "Two runs wrote into this checkpoint, or a clock was set back.", HISTORY),
     found("STRANGE_FILES", "attention", "The folder holds files that Spark did not make."),
-    found("CHECKPOINT_IN_TABLE", "unsafe", "The checkpoint is in a Delta table's folder, where VACUUM deletes.", RESET),
+    found("CHECKPOINT_IN_TABLE", "attention", "The checkpoint is in a Delta table's folder, where VACUUM deletes."),
     found("LEFTOVERS", "info", "Temporary files of writers that died; Spark passes over them.", RUN),
     found("START_FAILS", "unsafe", "The next start fails for a reason that has no code of its own.", REPLAY),
     found("CHECKPOINT_SHARED", "unsafe", "The folder is the checkpoint of another query or environment.", HISTORY),
