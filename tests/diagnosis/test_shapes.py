@@ -145,6 +145,8 @@ CASES: dict[str, tuple[Callable[[int], str], Callable[[Path], object], str, Seve
         CANNOT_TELL,
     ),
     "hole": (kafka, drop("offsets/3"), "OFFSETS_HOLE", UNSAFE),
+    "the same hole in both logs": (kafka, drop("offsets/3", "commits/3"), "OFFSETS_HOLE", CANNOT_TELL),
+    "an older hole in both logs": (kafka, drop("offsets/2", "commits/2"), "OFFSETS_HOLE", ATTENTION),
     "an older hole": (kafka, drop("offsets/2"), "OFFSETS_HOLE", ATTENTION),
     "one offset file left": (kafka, drop(*(f"offsets/{n}" for n in range(4))), "OFFSETS_HOLE", UNSAFE),
     "commits hole": (kafka, drop("commits/2"), "COMMITS_HOLE", ATTENTION),

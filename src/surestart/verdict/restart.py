@@ -155,6 +155,17 @@ def _collides(checkpoint: Checkpoint, start: NextStart) -> NextStart:
     return start
 
 
+def may_be_asynchronous(checkpoint: Checkpoint) -> bool:
+    """Whether both logs lack the same batches: a query without state and with asyncProgressTrackingEnabled writes one
+    of them now and then, and goes on from whichever it finds (Spark's AsyncProgressTrackingMicroBatchExecution)."""
+    planned, committed = checkpoint.offsets_folder.ids, checkpoint.commits_folder.ids
+    if not checkpoint.offsets_folder.holes or not committed or checkpoint.state.operators:
+        return False
+    both = max(planned[0], committed[0])
+    since = [[batch for batch in ids if batch >= both] for ids in (planned, committed)]
+    return since[1] in (since[0], since[0][:-1])
+
+
 @dataclass(frozen=True)
 class _Case:
     checkpoint: Checkpoint
@@ -250,6 +261,9 @@ class _Case:
                 continue
             path = f"offsets/{batch}"
             entry = checkpoint.offsets.get(batch)
+            if entry is None and batch != newest and may_be_asynchronous(checkpoint):
+                why = f"{path} is missing, as asynchronous progress tracking leaves it: without that option it fails"
+                return self.cannot_tell(why, path)
             if entry is None:
                 return self.fails(f"batch {batch} doesn't exist", f"{path} is missing", path, "missing")
             if crc := self.crc(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.verdict.restart import NextStart, Outcome
+from surestart.verdict.restart import NextStart, Outcome, may_be_asynchronous
 from surestart.words.amounts import batches
 from surestart.words.finding import KEEP, NO_EDIT, Finding, Severity
 from surestart.words.next_commands import Commands
@@ -136,6 +136,11 @@ def _holes(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
         first, last = folder.holes[-1]
         name = f"{first}" if first == last else f"{first} to {last}"
         needed = code == "OFFSETS_HOLE" and folder.last is not None and last == folder.last - 1
+        if may_be_asynchronous(checkpoint):
+            yield _written_now_and_then(
+                code, f"{folder.name}/ lacks {name}, and so does the other log", needed, commands
+            )
+            continue
         yield Finding(
             code,
             Severity.UNSAFE if needed else Severity.ATTENTION,
@@ -165,6 +170,20 @@ def _holes(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
             commands.plan("replay"),
             NO_EDIT,
         )
+
+
+def _written_now_and_then(code: str, lacks: str, needed: bool, commands: Commands) -> Finding:
+    """Some queries leave such holes, and so does whoever deletes from both logs."""
+    return Finding(
+        code,
+        Severity.CANNOT_TELL if needed else Severity.ATTENTION,
+        lacks,
+        "A query with asyncProgressTrackingEnabled leaves such holes and goes on; it reads again what came after the "
+        "newest entry. "
+        + ("Without that option every start fails here." if needed else "Else files were deleted from both logs."),
+        commands.doctor("once it is known that its code sets asyncProgressTrackingEnabled"),
+        NO_EDIT,
+    )
 
 
 def _odd_names(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ CODES: tuple[Code, ...] = (
     found("IN_FLIGHT", "info", "The newest batch is planned and not committed: the next start replays it.", RUN),
     found("OFFSETS_TORN", "unsafe, attention", "An entry of `offsets/` is empty, cut off or no text.", REPLAY),
     found("OFFSETS_APPENDED", "attention", "Something that Spark did not write follows an offset entry."),
-    found("OFFSETS_HOLE", "unsafe, attention", "A batch is missing between others in `offsets/`.", REPLAY),
+    found("OFFSETS_HOLE", "unsafe, cannot tell, attention", "A batch is missing between others in `offsets/`.", REPLAY),
     found("OFFSETS_DELETED", "unsafe", "`commits/` holds batches and `offsets/` none.", REPLAY),
     found("COMMITS_TORN", "unsafe, attention", "An entry of `commits/` is empty or cut off.", REPLAY),
     found("COMMITS_APPENDED", "attention", "Something that Spark did not write follows a commit."),
