@@ -15,8 +15,9 @@ from surestart.errors import UsageError
 from surestart.facts.delta import Commit
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.sink_names import read_sink_name, with_said
-from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance
-from surestart.words.finding import Acceptance, Severity
+from surestart.typed import surestart
+from surestart.verdict.acceptance import NextBatch, SinkAcceptance, diagnose_acceptance, settle_suspicions
+from surestart.words.finding import Acceptance, Finding, Severity
 from tests.diagnosis.stage_values import FORMER_ID, NOW, QUERY_ID, stage, table
 
 ACCEPTS, SKIPS = Acceptance.ACCEPTS, Acceptance.SKIPS
@@ -30,6 +31,7 @@ MERGED = {
     "matchedPredicates": '[{"actionType":"update"}]',
     "notMatchedPredicates": '[{"actionType":"insert"}]',
 }
+REWOUND = Finding("REWOUND", Severity.UNSAFE, "e", "m", surestart("doctor", "orders"), "d")
 INSERTED = {**MERGED, "matchedPredicates": "[]"}
 
 
@@ -110,6 +112,50 @@ def test_a_function_that_deletes_before_it_writes_may_delete_what_it_writes_agai
     assert ask(commits, 4, replayed=True, sink=alone).acceptance is acceptance
     assert ask(commits, 4, replayed=True).acceptance is not ACCEPTS
     assert ask(commits, 4, replayed=True, sink=replace(alone, keys=("id",))).settles
+
+
+def overwritten(version: int, batch: float) -> Commit:
+    """As replaceWhere writes, or partitionOverwriteMode dynamic: a part of the table."""
+    return write(version, batch, mode="Overwrite", predicate='["(day = 1)"]')
+
+
+REPLACING = {
+    "a part is overwritten": [overwritten(batch, batch) for batch in range(5)],
+    "a part is deleted and appended": [
+        write(batch * 2 + place, batch + place / 10, operation, predicate='["(day = 1)"]')
+        for batch in range(5)
+        for place, operation in enumerate(("DELETE", "WRITE"))
+    ],
+}
+
+
+@pytest.mark.parametrize("name", REPLACING)
+def test_batches_that_replace_what_they_wrote_may_come_again(name: str) -> None:
+    """After a rewind, and from the beginning: rows take the place of those that are there, if the batches are cut
+    alike. That is for their owner to say."""
+    for sink in (FUNCTION, replace(FUNCTION, shared=False)):
+        rewound = ask(REPLACING[name], 3, sink=sink, rewound=True)
+        assert (codes(rewound), rewound.findings[0].severity) == (("SINK_WRITTEN_SINCE",), Severity.CANNOT_TELL)
+        (settled,) = settle_suspicions([REWOUND], [rewound], can_start=True, stateful=False)
+        assert settled.severity is Severity.CANNOT_TELL
+        # Its state is a copy of what later batches have seen, whatever the sink does.
+        (stateful,) = settle_suspicions([REWOUND], [rewound], can_start=True, stateful=True)
+        assert stateful.severity is Severity.UNSAFE
+        evidence = table(commits=tuple(REPLACING[name]), has_rows=True)
+        (anew,) = diagnose_acceptance(stage(sink), NextBatch(0, None), {"/t": evidence}, NOW)
+        assert (codes(anew), anew.acceptance) == (("SINK_FRESH_START_UNCLEAR",), CANNOT_TELL)
+        assert ask(REPLACING[name], 5, sink=sink).settles
+
+
+def test_rows_that_are_appended_and_once_deleted_are_doubled_by_a_rewind() -> None:
+    once = [*APPENDS[:3], write(3, 2.9, "DELETE", predicate='["(id = 9)"]'), write(4, 3), write(5, 4)]
+    alone = replace(FUNCTION, shared=False)
+
+    assert ask(once, 3, sink=alone, rewound=True).acceptance is DUPLICATES
+    (anew,) = diagnose_acceptance(
+        stage(alone), NextBatch(0, None), {"/t": table(commits=tuple(once), has_rows=True)}, NOW
+    )
+    assert anew.acceptance is DUPLICATES
 
 
 def test_an_insert_of_new_keys_alone_is_known_to_be_harmless_by_its_commits() -> None:

@@ -33,7 +33,7 @@ from surestart.verdict.acceptance_topic import judge_topic
 from surestart.verdict.acceptance_unsigned import judge_constant, judge_unrecorded, judge_unsigned, way_of_writing
 from surestart.verdict.lost_output import find_lost_output
 from surestart.verdict.source_findings import find_clock_behind
-from surestart.verdict.writer_findings import MERGE_UNCLEAR
+from surestart.verdict.writer_findings import MERGE_UNCLEAR, WRITTEN_SINCE
 from surestart.words.finding import Acceptance, Finding, Severity
 from surestart.words.next_commands import Commands
 
@@ -111,14 +111,16 @@ def _as_answered(
 def _severity(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -> Severity:
     """The finding as the sinks have answered it. METADATA_MISSING is about the identity alone, and every sink was
     judged by that. The other suspicions go further: no sink answers for the state of later batches, nor does a sink
-    that cannot tell, except a MERGE, whose keys decide."""
+    that cannot tell, except one whose rows may take the place of those that are there: a MERGE, whose keys decide, or a
+    function that replaces a part."""
     answered = {finding.severity for answer in answers for finding in answer.findings}
     if Severity.UNSAFE in answered:
         return Severity.UNSAFE
     if all(answer.settles for answer in answers):
         return Severity.UNSAFE if stateful and code != IDENTITY_LOST else Severity.ATTENTION
     by_keys = all(
-        answer.settles or any(finding.code == MERGE_UNCLEAR for finding in answer.findings) for answer in answers
+        answer.settles or any(finding.code in (MERGE_UNCLEAR, WRITTEN_SINCE) for finding in answer.findings)
+        for answer in answers
     )
     return Severity.CANNOT_TELL if code == IDENTITY_LOST or (by_keys and not stateful) else Severity.UNSAFE
 

@@ -9,6 +9,8 @@ otherwise                                  cannot tell: both look alike
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit import only_inserts
 from surestart.facts.evidence.sink_evidence import LEDGER, is_query_id
@@ -67,6 +69,9 @@ def _judge_own_output(case: SinkCase, former: dict[str, int]) -> SinkAcceptance:
     if not former and any(commit.operation == "MERGE" for commit in unsigned):
         finding = writers.merge_unclear(sink, 0, unsigned, commands)
         return case.answer(Acceptance.CANNOT_TELL, "is merged into, and by which key nobody has said", finding)
+    if not former and takes_its_place(unsigned):
+        finding = say.fresh_cannot_tell(sink, {}, [], evidence, commands)
+        return case.answer(Acceptance.CANNOT_TELL, "holds rows, and each batch replaces some", finding)
     if not former:
         finding = say.output_not_cleared(sink, "", -1, commands)
         return case.answer(Acceptance.DUPLICATES, "holds rows that are read and written again", finding)
@@ -82,6 +87,18 @@ def _judge_own_output(case: SinkCase, former: dict[str, int]) -> SinkAcceptance:
 def _replaces_all(commit: Commit) -> bool:
     """Delta's sink in output mode "complete" writes the whole result anew with each batch."""
     return commit.operation == "STREAMING UPDATE" and commit.parameters.get("outputMode") == "Complete"
+
+
+def takes_its_place(commits: Sequence[Commit]) -> bool:
+    """Whether each batch of a function overwrites a part of the table, or deletes before it writes: what comes again
+    may take the place of what is there. The first may have found nothing to replace."""
+    deletes = sum(commit.operation == "DELETE" for commit in commits)
+    later = [commit for commit in commits if commit.version > 0]
+    return bool(later) and (all(map(overwrites, later)) or (deletes > 0 and 2 * deletes >= len(commits) - 1))
+
+
+def overwrites(commit: Commit) -> bool:
+    return commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"
 
 
 def _is_as_a_remedy_left_it(case: SinkCase) -> bool:

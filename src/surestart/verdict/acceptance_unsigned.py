@@ -27,7 +27,7 @@ from surestart.facts.evidence.sink_evidence import is_query_id
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
-from surestart.verdict.acceptance_fresh import judge_fresh
+from surestart.verdict.acceptance_fresh import judge_fresh, overwrites, takes_its_place
 from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
 from surestart.verdict.batch_times import BatchTime, Trace, counts_batches, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
@@ -188,6 +188,9 @@ def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
     if any(commit.operation == "MERGE" for commit in commits):
         finding = writers.merge_unclear(sink, batch, commits, commands)
         return case.answer(Acceptance.CANNOT_TELL, f"was merged into after batch {batch - 1} as well", finding)
+    if takes_its_place(commits):
+        finding = writers.unsigned_more(sink, batch, count, usual, commands, replaces=True)
+        return case.answer(Acceptance.CANNOT_TELL, f"was written after batch {batch - 1}, in place of others", finding)
     if sink.shared is False or case.next.rewound:
         finding = writers.unsigned_more(sink, batch, count, usual, commands, sure=True)
         return case.answer(Acceptance.DUPLICATES, f"holds batches after {batch - 1}, which come again", finding)
@@ -216,12 +219,7 @@ def _each_overwrites(trace: Trace, all_of_it: bool = False) -> bool:
     """all_of_it: the whole table, so that no other batch than the last counts; a part of it is the same again only from
     the very same rows."""
     commits = [commit for span in trace.spans for commit in span.commits if commit.version > 0]
-    return bool(commits) and all(
-        commit.operation == "WRITE"
-        and commit.parameters.get("mode") == "Overwrite"
-        and not (all_of_it and replaces_a_part(commit))
-        for commit in commits
-    )
+    return bool(commits) and all(overwrites(one) and not (all_of_it and replaces_a_part(one)) for one in commits)
 
 
 def _clears_first(newest: BatchTime) -> bool:

@@ -13,6 +13,7 @@ from surestart.words.next_commands import Commands
 
 OTHER_WRITER = "SINK_OTHER_WRITER"
 MERGE_UNCLEAR = "SINK_MERGE_UNCLEAR"
+WRITTEN_SINCE = "SINK_WRITTEN_SINCE"
 
 
 def other_writer(sink: SinkDeclaration, app_id: str, other: str, keyed: bool, commands: Commands) -> Finding:
@@ -107,16 +108,25 @@ def unsigned_gap(sink: SinkDeclaration, batch: int, trace: Trace, commands: Comm
 
 
 def unsigned_more(
-    sink: SinkDeclaration, batch: int, count: int, usual: int, commands: Commands, sure: bool = False
+    sink: SinkDeclaration,
+    batch: int,
+    count: int,
+    usual: int,
+    commands: Commands,
+    *,
+    sure: bool = False,
+    replaces: bool = False,
 ) -> Finding:
-    """sure: nobody else writes there, or the checkpoint itself shows that later batches have run."""
+    """sure: nobody else writes there, or the checkpoint itself shows that later batches have run. replaces: what comes
+    again may take the place of what is there."""
     return Finding(
-        "SINK_WRITTEN_SINCE",
+        WRITTEN_SINCE,
         Severity.UNSAFE if sure else Severity.CANNOT_TELL,
         f"{sink.target} has {count} commits without (query id, batch "
         f"id) since batch {batch - 1} was planned; a batch makes {usual}",
         "The checkpoint was put back to an older state, so that what comes next is there already"
-        + (": its rows are doubled." if sure else "; or somebody else has written."),
+        + (": its rows are doubled." if sure else "; or somebody else has written.")
+        + (" Each batch takes rows out first: whether they are the ones that come again, its owner knows." * replaces),
         commands.plan("replay") if sure else commands.doctor(),
         "start the query before you know who wrote them.",
     )
