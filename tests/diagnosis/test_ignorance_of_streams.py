@@ -123,6 +123,12 @@ def source_rewritten(root: Path) -> Stream:
     return stream
 
 
+def source_rewritten_and_not_passed(root: Path) -> Stream:
+    stream = source_rewritten(root)
+    (source,) = stream.sources
+    return replace(stream, sources=(replace(source, options=(("skipChangeCommits", "false"),)),))
+
+
 def source_replaced(root: Path) -> Stream:
     stream = to_delta(root, 5)
     shutil.rmtree(root / "in")
@@ -166,7 +172,8 @@ WORLDS: dict[str, tuple[Callable[[Path], Stream], Verdict]] = {
     "deleted with its output": (deleted_with_its_output, CANNOT_TELL),
     "swapped": (swapped, UNSAFE),
     "superseded": (superseded, UNSAFE),
-    "source rewritten": (source_rewritten, UNSAFE),
+    "source rewritten": (source_rewritten, CANNOT_TELL),
+    "source rewritten, not passed": (source_rewritten_and_not_passed, UNSAFE),
     "source replaced": (source_replaced, UNSAFE),
     "iceberg": (lambda root: to_iceberg(root, 4), SAFE),
     "iceberg ahead": (lambda root: to_iceberg(root, 9), UNSAFE),

@@ -27,7 +27,7 @@ from surestart.facts.evidence.source_evidence import (
 )
 from surestart.facts.storage.open_storage import open_storage
 from surestart.verdict.ask_kafka import find_kafka_expiry
-from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.verdict.delta_source_findings import find_delta_source, open_where_not_said
 from surestart.verdict.kafka_findings import Sample, confirm_by_resampling
 from surestart.verdict.source_findings import find_file_source
 from surestart.words.finding import Finding, Severity
@@ -151,6 +151,23 @@ def test_the_stages_options_decide_what_a_rewriting_commit_does(
     tmp_path: Path, options: tuple[tuple[str, str], ...], expected: tuple[str, ...]
 ) -> None:
     assert codes(judge(rewritten(tmp_path), 3, options=options)) == expected
+
+
+def test_what_the_reader_of_somebody_elses_stream_passes_is_not_known_until_it_is_said(tmp_path: Path) -> None:
+    """A checkpoint keeps no option: a stream with skipChangeCommits looks like one that stops."""
+    table = rewritten(tmp_path)
+    for options, severities in (
+        ((), [Severity.CANNOT_TELL]),
+        ((("maxFilesPerTrigger", "1"),), [Severity.CANNOT_TELL]),
+        ((("skipChangeCommits", "false"),), [Severity.UNSAFE]),
+        ((("skipChangeCommits", "true"),), [Severity.ATTENTION]),
+        ((("readChangeFeed", "true"),), []),
+    ):
+        source = SourceDeclaration("delta", str(table), str(table), options)
+        found = tuple(open_where_not_said(source, judge(table, 3, options=options), COMMANDS))
+        assert [one.severity for one in found] == severities
+    gone = judge(tmp_path / "gone", 3)
+    assert tuple(open_where_not_said(source, gone, COMMANDS)) == gone
 
 
 def test_an_unread_delete_stops_the_stream_unless_it_may_be_ignored(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@ meet, said before the start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.delta import Commit
 from surestart.facts.delta.schema_change import TAKES_COLUMNS, changed_columns
-from surestart.facts.delta.unread_commits import TableReading, sort_commits
+from surestart.facts.delta.unread_commits import PASSING, TableReading, sort_commits
 from surestart.facts.evidence.source_evidence import DeltaSourceEvidence, NextRead, first_version
 from surestart.typed import NextStep, surestart
 from surestart.verdict.source_findings import find_clock_behind, source_unread
@@ -203,6 +204,28 @@ def _returned(
         commands.plan("replay"),
         "start it, or set ignoreDeletes: nothing stops the rows that come again.",
     )
+
+
+def open_where_not_said(
+    source: SourceDeclaration, findings: Iterable[Finding], commands: Commands
+) -> Iterator[Finding]:
+    """Of a stream that others run. What its reader does at such a commit stands in its code alone: a checkpoint keeps
+    no option of a reader."""
+    said = TableReading(source.options).says_what_passes
+    for finding in findings:
+        if finding.code not in _AT_A_CHANGE or finding.severity is not Severity.UNSAFE or said:
+            yield finding
+            continue
+        yield replace(
+            finding,
+            severity=Severity.CANNOT_TELL,
+            meaning=f"{finding.meaning} A reader with {', '.join(PASSING)} goes on, and nobody has said what this one "
+            "has: write it beside its source in surestart.toml, as in skipChangeCommits = true, or = false for none.",
+            next=commands.doctor("once its source says it"),
+        )
+
+
+_AT_A_CHANGE = ("SOURCE_REWRITTEN", "SOURCE_ROWS_DELETED")
 
 
 def _stops(

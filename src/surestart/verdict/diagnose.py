@@ -34,7 +34,7 @@ from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, ne
 from surestart.verdict.ask_kafka import ask_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
-from surestart.verdict.delta_source_findings import find_delta_source
+from surestart.verdict.delta_source_findings import find_delta_source, open_where_not_said
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, find_unknown_spark, steps_of
 from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all, start_on
 from surestart.verdict.shape_traces import find_in_table
@@ -252,7 +252,8 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
         elif isinstance(found, tuple):
             findings += found
         elif isinstance(found, DeltaSourceEvidence):
-            findings += find_delta_source(source, span, found, commands, now, evidence.reading)
+            told = find_delta_source(source, span, found, commands, now, evidence.reading)
+            findings += open_where_not_said(source, told, commands) if evidence.declaration.foreign else told
         else:
             findings += find_file_source(source, span, found, commands)
     return findings

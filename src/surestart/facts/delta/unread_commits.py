@@ -21,6 +21,8 @@ from surestart.facts.delta.commit_notes import is_restored
 
 _FEED = ("readchangefeed", "readchangedata")
 _CHANGES_PASS = ("ignorechanges", "ignorefiledeletion", "skipchangecommits")
+# As people write them.
+PASSING = ("skipChangeCommits", "ignoreChanges", "ignoreDeletes", "readChangeFeed")
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class TableReading:
     @property
     def skips(self) -> bool:
         return self._is_set("skipchangecommits")
+
+    @property
+    def says_what_passes(self) -> bool:
+        known = (*_FEED, *_CHANGES_PASS, "ignoredeletes")
+        return any(name.lower() in known for name, _ in self.options)
 
     @property
     def passes_changes(self) -> bool:

@@ -16,8 +16,10 @@ CODES: tuple[Code, ...] = (
         REPLAY,
     ),
     found("SOURCE_HISTORY_EXPIRES", "attention", "The oldest unread commit is cleaned up soon.", RUN),
-    found("SOURCE_REWRITTEN", "unsafe", "An unread commit rewrote rows: the stream stops at it.", REPLAY),
-    found("SOURCE_ROWS_DELETED", "unsafe", "An unread commit deleted rows: the stream stops at it.", REPLAY),
+    found("SOURCE_REWRITTEN", "unsafe, cannot tell", "An unread commit rewrote rows: the stream stops at it.", REPLAY),
+    found(
+        "SOURCE_ROWS_DELETED", "unsafe, cannot tell", "An unread commit deleted rows: the stream stops at it.", REPLAY
+    ),
     found("SOURCE_ROWS_RETURN", "unsafe, cannot tell", "An unread RESTORE brings back rows that were removed.", REPLAY),
     found("SOURCE_READ_UNDONE", "unsafe", "The stage has read what an undo has taken back.", RESET),
     found("SOURCE_COMMIT_UNCLEAR", "cannot tell", "Which files an unread commit removed is not said.", RUN),
