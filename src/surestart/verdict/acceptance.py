@@ -41,6 +41,7 @@ __all__ = ["NextBatch", "SinkAcceptance", "diagnose_acceptance", "is_keyed", "ne
 
 # Suspicions that the checkpoint alone raises. A sink that takes the next start without harm answers them.
 IDENTITY_LOST = "METADATA_MISSING"
+_MAY_REPLACE = (MERGE_UNCLEAR, WRITTEN_SINCE, "SINK_NOT_ASKED", "SINK_REPLAY_UNRECOGNISABLE")
 SUSPICIONS = (IDENTITY_LOST, "REWOUND", "LOGS_DELETED")
 
 
@@ -111,15 +112,16 @@ def _as_answered(
 def _severity(code: str, answers: Sequence[SinkAcceptance], stateful: bool) -> Severity:
     """The finding as the sinks have answered it. METADATA_MISSING is about the identity alone, and every sink was
     judged by that. The other suspicions go further: no sink answers for the state of later batches, nor does a sink
-    that cannot tell, except one whose rows may take the place of those that are there: a MERGE, whose keys decide, or a
-    function that replaces a part."""
+    that cannot tell, except one whose rows may take the place of those that are there: a MERGE, whose keys decide, a
+    function that replaces a part, or what keeps no record, as a database into which rows are put by key."""
     answered = {finding.severity for answer in answers for finding in answer.findings}
     if Severity.UNSAFE in answered:
         return Severity.UNSAFE
     if all(answer.settles for answer in answers):
         return Severity.UNSAFE if stateful and code != IDENTITY_LOST else Severity.ATTENTION
     by_keys = all(
-        answer.settles or any(finding.code in (MERGE_UNCLEAR, WRITTEN_SINCE) for finding in answer.findings)
+        answer.settles
+        or (answer.sink.kind != "kafka" and any(finding.code in _MAY_REPLACE for finding in answer.findings))
         for answer in answers
     )
     return Severity.CANNOT_TELL if code == IDENTITY_LOST or (by_keys and not stateful) else Severity.UNSAFE
