@@ -145,6 +145,13 @@ CASES: dict[str, tuple[Callable[[int], str], Callable[[Path], object], str, Seve
         CANNOT_TELL,
     ),
     "hole": (kafka, drop("offsets/3"), "OFFSETS_HOLE", UNSAFE),
+    "a continuous trigger's": (
+        kafka,
+        both(*(put(f"offsets/{batch}", f"v1\n\n{kafka(batch)}") for batch in range(5))),
+        "START_NOT_KNOWN",
+        CANNOT_TELL,
+    ),
+    "one such entry among others": (kafka, put("offsets/4", f"v1\n\n{kafka(4)}"), "OFFSETS_TORN", UNSAFE),
     "the same hole in both logs": (kafka, drop("offsets/3", "commits/3"), "OFFSETS_HOLE", CANNOT_TELL),
     "an older hole in both logs": (kafka, drop("offsets/2", "commits/2"), "OFFSETS_HOLE", ATTENTION),
     "an older hole": (kafka, drop("offsets/2"), "OFFSETS_HOLE", ATTENTION),

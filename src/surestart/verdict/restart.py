@@ -166,6 +166,13 @@ def may_be_asynchronous(checkpoint: Checkpoint) -> bool:
     return since[1] in (since[0], since[0][:-1])
 
 
+def may_be_continuous(checkpoint: Checkpoint) -> bool:
+    """Whether no entry has a second line: continuous processing pins no settings and keeps no watermark (measured on
+    4.1: the query goes on with its trigger, and fails with another one)."""
+    entries = checkpoint.offsets.values()
+    return bool(entries) and all(isinstance(one, OffsetLogEntry) and not one.has_metadata for one in entries)
+
+
 @dataclass(frozen=True)
 class _Case:
     checkpoint: Checkpoint
@@ -284,6 +291,9 @@ class _Case:
             error = f"There are [{count}] sources in the checkpoint offsets and now there are [{wanted or 'n'}]"
             cause = log_file.TORN if count == 0 else "source count"
             return self.fails(error, f"{path} holds {count} sources", path, cause)
+        if not entry.has_metadata and may_be_continuous(self.checkpoint):
+            why = f"line 2 of {path} is empty, as a continuous trigger leaves it: with any other trigger it fails"
+            return self.cannot_tell(why, path)
         if not entry.has_metadata:
             # Without line 2 Spark 3 and 4 never make the watermark tracker that they use a moment later.
             why = f"line 2 of {path} is empty"

@@ -4,13 +4,14 @@ files of offsets/ and commits/ that are there and are not what Spark wrote: torn
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from surestart.facts.checkpoint import log_file
 from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
 from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.typed import NextStep, surestart
-from surestart.verdict.restart import NextStart, Outcome
+from surestart.verdict.restart import NextStart, Outcome, may_be_continuous
 from surestart.words.finding import NO_EDIT, Finding, Severity
 from surestart.words.next_commands import THE_CHECKPOINT, Commands
 
@@ -23,11 +24,13 @@ def find_damaged_logs(checkpoint: Checkpoint, start: NextStart, commands: Comman
 
 def _torn(checkpoint: Checkpoint, commands: Commands) -> Iterator[Finding]:
     newest = checkpoint.latest_planned
+    continuous = may_be_continuous(checkpoint)
     for batch, entry in checkpoint.offsets.items():
         if isinstance(entry, LogFault) and entry.kind in (log_file.EMPTY, log_file.TORN):
             yield _torn_finding("OFFSETS_TORN", entry, batch in (newest, (newest or 0) - 1), commands)
         elif isinstance(entry, OffsetLogEntry):
-            yield from _torn_inside(entry, batch in (newest, (newest or 0) - 1), commands)
+            whole = replace(entry, has_metadata=True) if continuous else entry
+            yield from _torn_inside(whole, batch in (newest, (newest or 0) - 1), commands)
     unread = checkpoint.offsets_folder.empty - checkpoint.offsets.keys()
     if unread:
         fault = LogFault(f"offsets/{max(unread)}", log_file.EMPTY, f"{len(unread)} older offset files have 0 bytes")

@@ -58,7 +58,7 @@ def _find_unknown_start(found: Sequence[Finding], start: NextStart, commands: Co
             Severity.CANNOT_TELL,
             start.why,
             "What the next start does depends on it, and the checkpoint alone does not show it.",
-            commands.doctor("once its sources are declared, and each of them was looked at"),
+            commands.doctor("once it is known, from its code or its sources"),
             "start it to find out.",
         )
 
