@@ -66,7 +66,8 @@ class SinkDeclaration:
 
 @dataclass(frozen=True)
 class StageDeclaration:
-    """foreign: its owner's code runs it, and not surestart: how it is written is judged by what its sinks show."""
+    """foreign: its owner's code runs it, and not surestart: how it is written is judged by what its sinks show.
+    open_sinks: nobody has said whether it writes elsewhere than to its sinks."""
 
     stage: str
     query: str
@@ -77,9 +78,11 @@ class StageDeclaration:
     state: tuple[str, ...] = ()
     confs: tuple[tuple[str, str], ...] = field(default=())
     foreign: bool = False
+    open_sinks: bool = False
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self)
+        """What it reads and writes; what nobody has said is no part of it."""
+        return {name: value for name, value in asdict(self).items() if name != "open_sinks"}
 
     @property
     def fingerprint(self) -> str:

@@ -14,6 +14,7 @@ from surestart.declaration import StageDeclaration
 from surestart.facts.delta import Commit, CommitMark, Transaction
 from surestart.facts.evidence.sink_evidence import LEDGER, SinkEvidence
 from surestart.sinks.delta.transaction import commit_note
+from surestart.streams.adopt.adopt import adopt
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import declare_stream, parse_project_text
 from surestart.verdict.acceptance import diagnose_acceptance
@@ -106,3 +107,29 @@ def test_a_ledger_that_names_no_query_is_no_proof_of_other_queries(shared: bool 
     (answer,) = diagnose_acceptance(declaration, NextBatch(0, None), {"public.orders": ledger}, NOW)
 
     assert answer.acceptance is Acceptance.CANNOT_TELL
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["once", "pair"])
+def test_a_function_may_write_elsewhere_until_somebody_has_read_it(tmp_path: Path, marked: bool) -> None:
+    """Its table recognises the batch in flight. Another one, without the pair, would get it twice, and nothing that
+    could be read says that there is none."""
+    checkpoint, table = lay_out(tmp_path, marked=marked)
+    (told,) = (one.told for one in adopt([str(tmp_path)]).adopted)
+    assert ('other_sinks = "unknown"' in told) is not marked
+    project = parse_project_text(tmp_path / "surestart.toml", told)
+    (stream,) = project.streams
+    assert (stream.open_sinks, [sink.path for sink in stream.sinks]) == (not marked, [str(table)])
+
+    def found() -> tuple[Verdict, set[str]]:
+        stages = pipeline_of_streams(project.streams).build_stages({})
+        (diagnosis,) = ask_stages(environment_of_streams(project), stages)
+        return diagnosis.verdict, {one.code for one in diagnosis.findings}
+
+    assert "SINKS_NOT_ALL_KNOWN" not in found()[1]
+    at_rest = found()[0]
+    (checkpoint / "commits" / "4").unlink()
+    assert ("SINKS_NOT_ALL_KNOWN" in found()[1]) is not marked
+    assert found()[0] is (at_rest if marked else Verdict.CANNOT_TELL)
+    # Somebody has read the function.
+    project = parse_project_text(tmp_path / "surestart.toml", told.replace('"unknown"', '"none"'))
+    assert found()[0] is at_rest

@@ -139,6 +139,7 @@ class DeclaredStage(Stage):
             state=stream.state,
             confs=self.confs,
             foreign=True,
+            open_sinks=stream.open_sinks,
         )
 
 

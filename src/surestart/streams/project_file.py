@@ -35,7 +35,8 @@ FILE = "surestart.toml"
 SOURCE_KINDS = ("kafka", "delta", "files", "auto-loader", "iceberg", "kinesis", "event-hubs", "rate", "memory", "other")
 SINK_WORDS = {"merge": "delta-merge", "append": "delta-append"}
 FILE_KEYS = ("pipeline", "history", "stream")
-STREAM_KEYS = ("checkpoint", "source", "sink", "output_mode", "state")
+OTHER_SINKS = ("none", "unknown")
+STREAM_KEYS = ("checkpoint", "source", "sink", "other_sinks", "output_mode", "state")
 OUTPUT_MODES = ("append", "update", "complete")
 _LONGEST = 16 << 20
 # Said of a sink beside its kind.
@@ -152,6 +153,9 @@ class _Reader:
         mode = self.plain_text(said, "output_mode") or "append"
         if mode not in OUTPUT_MODES:
             raise self.bad(f"output_mode = {mode!r} is none of {', '.join(OUTPUT_MODES)}", "output_mode")
+        others = self.plain_text(said, "other_sinks") or OTHER_SINKS[0]
+        if others not in OTHER_SINKS:
+            raise self.bad(f"other_sinks = {others!r} is none of {', '.join(OTHER_SINKS)}", "other_sinks")
         return Stream(
             name=self.stream,
             checkpoint=checkpoint,
@@ -159,6 +163,7 @@ class _Reader:
             sinks=tuple(self.read_sink(one) for one in self.tables(said, "sink")),
             output_mode=mode,
             state=tuple(state),
+            open_sinks=others != OTHER_SINKS[0],
         )
 
     def read_source(self, said: Mapping[str, Any]) -> SourceDeclaration:

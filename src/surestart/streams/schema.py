@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from surestart.facts.evidence.sink_names import SINK_KINDS
-from surestart.streams.project_file import OUTPUT_MODES, SINK_WORDS, SOURCE_KINDS
+from surestart.streams.project_file import OTHER_SINKS, OUTPUT_MODES, SINK_WORDS, SOURCE_KINDS
 from surestart.streams.stream import NAME
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -45,6 +45,7 @@ def _stream() -> dict[str, Any]:
             "checkpoint": {"type": "string", "pattern": _ABSOLUTE, "description": "the whole path of its checkpoint"},
             "source": _one_or_more(_source(), "what it reads; without it the checkpoint tells"),
             "sink": _one_or_more(_sink(), "where its rows go; without it no verdict is better than cannot tell"),
+            "other_sinks": {"enum": list(OTHER_SINKS), "description": "whether its function writes elsewhere, too"},
             "output_mode": {"enum": list(OUTPUT_MODES)},
             "state": {"type": "array", "items": {"type": "string"}, "description": "names of its stateful operators"},
         },

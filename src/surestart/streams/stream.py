@@ -22,7 +22,8 @@ class Stream:
     sources: empty: nobody has said, and the checkpoint tells how many and of which kind.
     sinks: empty: nobody has said, and no verdict is better than "cannot tell".
     output_mode: as Spark has it.
-    state: the names of its stateful operators; empty: the checkpoint tells."""
+    state: the names of its stateful operators; empty: the checkpoint tells.
+    open_sinks: nobody has said whether its function writes elsewhere, too."""
 
     name: str
     checkpoint: str
@@ -30,6 +31,7 @@ class Stream:
     sinks: tuple[SinkDeclaration, ...] = ()
     output_mode: str = "append"
     state: tuple[str, ...] = ()
+    open_sinks: bool = False
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name == "all":

@@ -11,7 +11,7 @@ Values in, values out; `read_stage` is the part that reads. Nothing here writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
@@ -152,6 +152,7 @@ def diagnose(
         *_judge_sources(evidence, start, commands, now),
         *audit_sinks(declaration, commands),
         *([unnamed] if unnamed else ()),
+        *_find_open_sinks(declaration, start, commands),
     ]
     findings += find_changes(_without_repeats(changes, findings), commands)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
@@ -263,6 +264,23 @@ def _is_left_open(declaration: StageDeclaration, source: SourceDeclaration) -> b
     """Whether a source stays open, for a stream that others run: nobody has declared it, or only Spark can ask
     there."""
     return declaration.foreign and (not source.target or source.kind in ASKED_BY_SPARK)
+
+
+def _find_open_sinks(declaration: StageDeclaration, start: NextStart, commands: Commands) -> Iterator[Finding]:
+    """A replay writes again wherever the function writes, and no log of a table shows where else that is."""
+    if declaration.open_sinks and declaration.sinks and start.outcome is Outcome.REPLAYS:
+        yield Finding(
+            "SINKS_NOT_ALL_KNOWN",
+            Severity.CANNOT_TELL,
+            f"batch {start.batch} is in flight; a function writes it to "
+            f"{', '.join(sink.target for sink in declaration.sinks[:3])}, and whether elsewhere too nobody has said",
+            "Where its writes carry (query id, batch id), the batch is known. Another table, a database or a topic "
+            "may get its rows twice.",
+            commands.doctor(
+                "once the function was read: other_sinks goes from surestart.toml, or its other sinks come in"
+            ),
+            "take that line away unread.",
+        )
 
 
 def _span(checkpoint: Checkpoint, index: int) -> NextRead:

@@ -53,7 +53,8 @@ class Writer:
     last_batch, last_time: of its newest batch, as the table remembers it.
     first, last: the versions of its oldest and newest commit among those that were read; None where none was.
     operations: of those commits.
-    query: the name that a mark of ours gives."""
+    query: the name that a mark of ours gives.
+    marked: each of those commits has such a mark, as surestart and `once` leave it."""
 
     app_id: str
     query_id: str
@@ -64,6 +65,12 @@ class Writer:
     operations: frozenset[str] = frozenset()
     output_modes: frozenset[str] = frozenset()
     query: str = ""
+    marked: bool = False
+
+    @property
+    def by_function(self) -> bool:
+        """Whether a function of its owner wrote, which may write elsewhere, too: Spark's own sink is the only one."""
+        return bool(self.operations - {"STREAMING UPDATE"}) and not self.marked
 
 
 @dataclass(frozen=True)

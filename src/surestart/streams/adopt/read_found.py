@@ -189,6 +189,7 @@ def _writer(app_id: str, batch: int, time: int | None, commits: Iterable[Commit]
         operations=frozenset(commit.operation for commit in own),
         output_modes=frozenset(modes),
         query=next((commit.mark.query for commit in reversed(own) if commit.mark), ""),
+        marked=bool(own) and all(commit.mark for commit in own),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from surestart.words.codes.code import BACKFILL, HISTORY, REPLAY, RESET, RESUME, RUN, Code, found, raised
 
 CODES: tuple[Code, ...] = (
+    found("SINKS_NOT_ALL_KNOWN", "cannot tell", "A function writes the batch in flight, and perhaps elsewhere too."),
     found("SINK_NOT_NAMED", "cannot tell", "No sink was named, so nobody asked which batches it holds."),
     found("SINK_NOT_ASKED", "cannot tell", "The sink keeps no record of batches that could be read."),
     found("SINK_AHEAD_OF_CHECKPOINT", "unsafe", "The sink holds later batches: it drops the next ones unseen.", REPLAY),
