@@ -98,6 +98,7 @@ def _stream(one: Adopted) -> dict[str, object]:
             }
             for s in joined.sinks
         ],
+        "other_sinks": "unknown" if joined.open_sinks else "none",
         "asks": list(joined.asks),
     }
 

@@ -29,7 +29,8 @@ class Adopted:
 
     @property
     def questions(self) -> int:
-        return self.told.count("= ?") + (0 if "= ?" in self.told else self.told.count("? }"))
+        asked = self.told.count("= ?") + (0 if "= ?" in self.told else self.told.count("? }"))
+        return asked + self.joined.open_sinks
 
 
 @dataclass(frozen=True)

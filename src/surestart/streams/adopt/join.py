@@ -66,6 +66,11 @@ class Joined:
     sinks: tuple[JoinedSink, ...] = ()
     asks: tuple[str, ...] = ()
 
+    @property
+    def open_sinks(self) -> bool:
+        """Whether a function of its owner wrote to them, which may write elsewhere, too."""
+        return any(writer.by_function for one in self.sinks if one.table.kind == DELTA for writer in one.writers)
+
 
 @dataclass(frozen=True)
 class FoundEvidence:

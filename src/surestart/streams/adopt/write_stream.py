@@ -82,7 +82,7 @@ def _sinks(joined: Joined) -> Iterator[str]:
     yield from _key("sink", [_sink(one) for one in joined.sinks], _recognised(joined))
     yield from (f"#   {comment(f'{one.table.location}: {one.asks}')}" for one in joined.sinks if one.asks)
     yield from (f"#   another sink = ?  {comment(ask)}" for ask in joined.asks)
-    if any(writer.by_function for one in joined.sinks if one.table.kind == DELTA for writer in one.writers):
+    if joined.open_sinks:
         yield 'other_sinks = "unknown"  # a function wrote it: take this line away if it writes nowhere else'
 
 
