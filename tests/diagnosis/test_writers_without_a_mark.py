@@ -152,6 +152,12 @@ def test_rows_that_are_appended_and_once_deleted_are_doubled_by_a_rewind() -> No
     alone = replace(FUNCTION, shared=False)
 
     assert ask(once, 3, sink=alone, rewound=True).acceptance is DUPLICATES
+    behind = [
+        write(batch * 2 + place, batch + place / 10, operation, predicate='["(id = 9)"]')
+        for batch in range(5)
+        for place, operation in enumerate(("WRITE", "DELETE"))
+    ]
+    assert ask(behind, 3, sink=alone, rewound=True).acceptance is DUPLICATES
     (anew,) = diagnose_acceptance(
         stage(alone), NextBatch(0, None), {"/t": table(commits=tuple(once), has_rows=True)}, NOW
     )

@@ -94,7 +94,9 @@ def takes_its_place(commits: Sequence[Commit]) -> bool:
     may take the place of what is there. The first may have found nothing to replace."""
     deletes = sum(commit.operation == "DELETE" for commit in commits)
     later = [commit for commit in commits if commit.version > 0]
-    return bool(later) and (all(map(overwrites, later)) or (deletes > 0 and 2 * deletes >= len(commits) - 1))
+    # Whoever appends before it deletes has what it deleted last as the newest commit, and doubles what it appended.
+    first = deletes > 0 and 2 * deletes >= len(commits) - 1 and commits[-1].operation != "DELETE"
+    return bool(later) and (first or all(map(overwrites, later)))
 
 
 def overwrites(commit: Commit) -> bool:
