@@ -95,6 +95,12 @@ def of_another_attempt(checkpoint: Path) -> None:
             path.rename(path.with_name(f"{newest - 1}_11111111-2222-4333-8444-555555555555{path.suffix}"))
 
 
+def commit_without_ids(checkpoint: Path) -> None:
+    """As format 1 writes it; of a checkpoint of that format it is what was there."""
+    newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    _write(newest, b'v1\n{"nextBatchWatermarkMs":0}')
+
+
 def _version(path: Path) -> int:
     return int(path.stem.partition("_")[0])
 
@@ -114,6 +120,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "schema empty": empty_schema,
     "only changes": only_changes,
     "of another attempt": of_another_attempt,
+    "commit without ids": commit_without_ids,
 }
 
 

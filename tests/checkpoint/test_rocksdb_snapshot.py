@@ -16,8 +16,8 @@ from tests.checkpoint.make_rocksdb import ARCHIVE, DAMAGES, KINDS
 
 # In format 2 a version is made of those that its own changelog names; else of any of their numbers.
 WHOLE = {
-    "plain": ("whole", "older rows deleted", "only changes", "of another attempt"),
-    "log": ("whole", "older rows deleted", "only changes", "of another attempt"),
+    "plain": ("whole", "older rows deleted", "only changes", "of another attempt", "commit without ids"),
+    "log": ("whole", "older rows deleted", "only changes", "of another attempt", "commit without ids"),
     "v2": ("whole", "older rows deleted"),
 }
 

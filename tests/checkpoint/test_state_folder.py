@@ -169,3 +169,18 @@ def test_an_operator_that_the_commit_names_is_missed(tmp_path: Path) -> None:
     missing = find_missing_state(read_checkpoint(str(root)), 5)
     assert missing is not None
     assert (missing.path, missing.unclear) == ("state/1", False)
+
+
+@pytest.mark.parametrize("named", [{}, {"stateUniqueIds": {}}])
+def test_state_whose_files_have_ids_is_not_found_by_a_commit_that_names_none(
+    tmp_path: Path, named: dict[str, object]
+) -> None:
+    """Spark looks for files without an id."""
+    root = make_checkpoint(tmp_path)
+    make_state(root, range(1, 6), suffix="zip")
+    for file in (root / "state").rglob("*.zip"):
+        file.rename(file.with_name(f"{file.stem}_{QUERY_ID}.zip"))
+    (root / "commits/4").write_text(commit_text(2, **named))
+    missing = find_missing_state(read_checkpoint(str(root)), 5)
+    assert missing is not None
+    assert missing.detail.startswith("state/0/0 lacks version 5 without an id")

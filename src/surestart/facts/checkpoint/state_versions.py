@@ -35,7 +35,7 @@ def find_missing_state(
     if batch == 0 or state.sampled:
         return None
     commit = checkpoint.commits.get(batch - 1)
-    ids = commit.state_ids if isinstance(commit, CommitLogEntry) else {}
+    ids = commit.state_ids if isinstance(commit, CommitLogEntry) else None
     stateful = bool(ids) or bool(declaration and declaration.state)
     if not state.operators:
         if stateful:
@@ -44,19 +44,20 @@ def find_missing_state(
             )
         # A query without state makes no such folder, and one with state leaves it no moment empty (3.5 to 4.2).
         return MissingState("state/ is there and holds no operator", "state", True, True) if state.exists else None
-    if gone := sorted(ids.keys() - {operator.id for operator in state.operators}):
+    if gone := sorted((ids or {}).keys() - {operator.id for operator in state.operators}):
         path = f"state/{gone[0]}"
         return MissingState(f"commits/{batch - 1} names state of {path}, which is not there", path, True)
     for operator in state.operators:
-        found = _missing_of_operator(checkpoint, operator, batch, ids.get(operator.id, ()))
+        found = _missing_of_operator(checkpoint, operator, batch, None if ids is None else ids.get(operator.id, ()))
         if found:
             return found
     return None
 
 
 def _missing_of_operator(
-    checkpoint: Checkpoint, operator: StateOperator, batch: int, ids: tuple[tuple[str, ...], ...]
+    checkpoint: Checkpoint, operator: StateOperator, batch: int, ids: tuple[tuple[str, ...], ...] | None
 ) -> MissingState | None:
+    """ids: of each partition, those that the commit names; None where the commit was not read."""
     provider = checkpoint.state.provider or ""
     folder = f"state/{operator.id}"
     if not operator.stores:
@@ -73,7 +74,8 @@ def _missing_of_operator(
                     continue
                 return MissingState(f"{path} is missing", path, True)
             if checkpoint.state.format_v2:
-                lacking = _missing_v2(versions, batch, ids[partition] if partition < len(ids) else ())
+                named = None if ids is None else ids[partition] if partition < len(ids) else ()
+                lacking = _missing_v2(versions, batch, named)
             else:
                 lacking = versions.missing_for(batch, provider)
             if lacking:
@@ -98,12 +100,17 @@ def expected_partitions(checkpoint: Checkpoint, operator: StateOperator) -> int 
     return 1 if any(keeps_one_partition(found) for found in operator.schemas.values()) else int(pinned)
 
 
-def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...]) -> str:
-    """Format v2: the files of a version carry the id that commits/<version - 1> names."""
+def _missing_v2(versions: StoreVersions, batch: int, ids: tuple[str, ...] | None) -> str:
+    """Format v2: the files of a version carry the id that commits/<version - 1> names. Where it names none, Spark looks
+    for files without one."""
     present = versions.ids.get(batch, frozenset())
     if not present:
         return f"version {batch}"
-    if ids and not any(store_id.lower() in present for store_id in ids):
+    if ids is None:
+        return versions.missing_for(batch, ROCKSDB)
+    if not ids:
+        return f"version {batch} without an id, as commits/{batch - 1} names none"
+    if not any(store_id.lower() in present for store_id in ids):
         return f"version {batch} with the id that commits/{batch - 1} names"
     known = [versions.lacks[batch, one.lower()] for one in ids if (batch, one.lower()) in versions.lacks]
     return known[0] if known else versions.missing_for(batch, ROCKSDB)
