@@ -15,15 +15,18 @@ import pytest
 
 from surestart.cli.main import main
 from surestart.errors import SurestartError
-from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.plan import Plan, parse_plan
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.of_stages import plan_of_stages
 from surestart.remedies.planning import plan_rewind as planning
 from surestart.remedies.planning import rewind_back
 from surestart.remedies.planning.wanted import Wanted
+from surestart.report.html.plan import render_plan_html
+from surestart.report.text.plan import render_plan
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import parse_project_text
 from tests.deltalog.handmade import add, commit_file, create, info, remove, txn, write_commit
+from tests.state.spark_row import lz4_blocks, records
 
 OURS, THEIRS = "11111111-1111-4111-8111-111111111111", "99999999-9999-4999-8999-999999999999"
 LAST = 4
@@ -107,6 +110,32 @@ def test_a_batch_that_is_whole_is_planned(lake: Lake) -> None:
     plan = lake.plan(2)
     assert [one.kind for one in plan.steps] == ["restore", "rewind", "start"]
     assert plan.steps[0].arguments["to"] == 3
+
+
+def test_a_plan_says_which_rows_of_the_state_are_given_up(lake: Lake) -> None:
+    """Keys 0 to 4, one a batch; the last batch changes key 1 and removes key 0."""
+    for batch in range(LAST + 1):
+        rows = [(bytes([batch] * 8), b"12345678")]
+        if batch == LAST:
+            rows += [(bytes([1] * 8), b"87654321"), (bytes(8), None)]
+        (lake.place / f"state/0/0/{batch + 1}.delta").write_bytes(lz4_blocks(records(rows)))
+    offsets = lake.place / "offsets/4"
+    offsets.write_text(offsets.read_text().replace('"conf": {}', '"conf": {"spark.sql.shuffle.partitions": "1"}'))
+    plan = lake.plan(2)
+    (given_up,) = plan.state
+    assert (given_up.rows, given_up.then) == (4, 3)
+    assert (given_up.came, given_up.changed, given_up.back) == (2, 1, 1)
+    now = "Rows of state of orders (operator 0): 4 now, 3 at batch 2."
+    said = f"{now} Since then 2 came, 1 changed and 1 went: given up."
+    assert said in plan.statements
+    assert parse_plan(plan.as_json(), "it") == plan
+    assert json.loads(plan.as_json())["state"][0]["came"] == 2
+    assert said in " ".join(render_plan(plan).split())
+    assert said in render_plan_html(plan)
+
+
+def test_state_that_no_file_counts_is_not_counted_and_is_not_none(lake: Lake) -> None:
+    assert "Rows of state of orders (operator 0): not counted now, not counted at batch 2." in lake.plan(2).statements
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.history.describe_run import named, plan_command, settings_of
 from surestart.journal.protocol import STEP_KINDS, kind_of
 from surestart.remedies.basis.chain import Chain, Link
@@ -68,6 +69,7 @@ class Plan:
     loss: rows that nobody can bring again.
     accepted_loss: how many of them the author of the plan has named.
     verdict: of a start as things are, where the plan is to start.
+    state: rows of each store now and at the batch that is gone back to.
     options: what `surestart plan` was given beside the stage and the place, to make the same plan again."""
 
     remedy: str
@@ -87,6 +89,7 @@ class Plan:
     settings: Mapping[str, str] = field(default_factory=dict)
     pipeline: str = ""
     options: Words = ()
+    state: tuple[RowsGivenUp, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -115,12 +118,17 @@ class Plan:
     def _body(self) -> dict[str, Any]:
         """Of the plan's own values, not of copies: asdict copies whatever a plan holds, a third of what making one
         costs the simulation."""
-        return {
+        body = {
             **vars(self),
             "steps": [vars(step) for step in self.steps],
             "effects": [vars(effect) for effect in self.effects],
             "options": " ".join(map(word, self.options)),
+            "state": [vars(store) for store in self.state],
         }
+        if not self.state:
+            # The digest of a plan stays what it was when plans said nothing of state.
+            del body["state"]
+        return body
 
 
 def plan_digest(body: Mapping[str, Any]) -> str:
@@ -184,6 +192,7 @@ def parse_plan(text: str, where: str) -> Plan:
                 **{key: value for key, value in body.items() if key not in ("schema_version", "digest")},
                 "steps": tuple(Step(**step) for step in body["steps"]),
                 "effects": tuple(Effect(**effect) for effect in body["effects"]),
+                "state": tuple(RowsGivenUp(**store) for store in body.get("state", ())),
                 "touched": tuple(body["touched"]),
                 "statements": tuple(body["statements"]),
                 "options": words_in(body["options"]),

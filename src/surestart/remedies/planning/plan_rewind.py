@@ -16,6 +16,8 @@ from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
+from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
@@ -38,7 +40,7 @@ from surestart.remedies.planning.estimate import (
     undo_until,
 )
 from surestart.remedies.planning.make_plan import IN_PLACE
-from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
+from surestart.remedies.planning.rewind_back import BEFORE_THE_FIRST, RewindPoint, back_below, back_to, standing_commits
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
 from surestart.remedies.planning.rewind_table import RewindBound, file_not_looked_for
 from surestart.remedies.planning.wanted import Request
@@ -100,6 +102,7 @@ def plan_rewind(
         preconditions=as_preconditions(facts),
         steps=tuple(steps),
         effects=tuple(effect for one in back for effect in _effects(one)),
+        state=tuple(store for one in back for store in one.state),
         statements=tuple(lines),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
@@ -219,10 +222,27 @@ def describe_back(one: RewindPoint) -> list[str]:
             f"Its state ({names}) is that of batch {one.batch}, version {one.batch + 1}; what later batches made of "
             f"it, up to version {one.planned + 1}, is given up."
         )
+    lines += [describe_given_up(store) for store in one.state]
     lines += one.of_others
     if one.cut is not None and one.cut.left_out:
         lines.append(f"Not taken along, because Spark did not make it: {', '.join(one.cut.left_out[:5])}.")
     return lines
+
+
+def describe_given_up(store: RowsGivenUp) -> str:
+    name = f"{store.name or 'state'} of {store.query} (operator {store.operator})"
+    name += f", store {store.store}" if store.store != DEFAULT_STORE else ""
+    if store.batch == BEFORE_THE_FIRST:
+        return f"Rows of {name}: {_counted(store.rows)} now; all of them are given up."
+    said = f"Rows of {name}: {_counted(store.rows)} now, {_counted(store.then)} at batch {store.batch}"
+    if store.came is None or store.changed is None or store.back is None:
+        return f"{said}."
+    return f"{said}. Since then {store.came:,} came, {store.changed:,} changed and {store.back:,} went: given up."
+
+
+def _counted(rows: int | None) -> str:
+    """Rows that no file says are not none."""
+    return "not counted" if rows is None else f"{rows:,}"
 
 
 def describe_bounds(stage: str, bounds: Sequence[RewindBound]) -> str:

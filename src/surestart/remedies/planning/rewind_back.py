@@ -17,6 +17,7 @@ from surestart.facts.checkpoint.cut import Cut, CutStorage
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.delta import Commit
+from surestart.facts.state.compare_rows import RowsGivenUp, compare_state
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.journal.journal import Journal, read_journals
@@ -59,7 +60,8 @@ class RewindPoint:
     versions: of each of its tables.
     rows: that go of each; None: not every file says how many it has.
     of_others: what else a reader of the plan has to know of the tables' former versions.
-    not_asked: sources that nobody could ask whether they still have what was read since."""
+    not_asked: sources that nobody could ask whether they still have what was read since.
+    state: what each store of it had at the batch, and what of its rows now is given up."""
 
     facts: LinkFacts
     batch: int
@@ -71,6 +73,7 @@ class RewindPoint:
     findings: tuple[str, ...] = ()
     of_others: tuple[str, ...] = ()
     not_asked: tuple[str, ...] = ()
+    state: tuple[RowsGivenUp, ...] = ()
 
     @property
     def link(self) -> Link:
@@ -115,13 +118,15 @@ def back_to(
         versions[name] = version
         of_others += _of_others(name, link, commits, ids, version)
         rows[name] = None if then is None or table.rows is None else max(table.rows - then, 0)
-    if batch == BEFORE_THE_FIRST:
-        return RewindPoint(facts, batch, "", ids, versions, rows, of_others=tuple(of_others))
     storage = LocalStorage(str(local_folder(link.checkpoint)))
+    if batch == BEFORE_THE_FIRST:
+        state = compare_state(storage, link.query, checkpoint, None)
+        return RewindPoint(facts, batch, "", ids, versions, rows, of_others=tuple(of_others), state=state)
     cut = try_cut(storage, batch)
     if not isinstance(cut, Cut):
         raise not_possible(environment, link, f"cannot go back to batch {batch}: {cut}", "")
-    answer = ask_of_cut(spark, environment, link, CutStorage(storage, cut))
+    shown = CutStorage(storage, cut)
+    answer = ask_of_cut(spark, environment, link, shown)
     if answer.stops:
         first = answer.stops[0]
         kind = CannotTell if first.severity is Severity.CANNOT_TELL else Refused
@@ -141,8 +146,19 @@ def back_to(
             else anew_command(environment, link),
             code="SourceLostRows",
         )
+    state = compare_state(storage, link.query, checkpoint, read_checkpoint(storage.location, shown))
     return RewindPoint(
-        facts, batch, str(uuid.uuid4()), ids, versions, rows, cut, answer.known, tuple(of_others), answer.not_asked
+        facts,
+        batch,
+        str(uuid.uuid4()),
+        ids,
+        versions,
+        rows,
+        cut,
+        answer.known,
+        tuple(of_others),
+        answer.not_asked,
+        state,
     )
 
 
