@@ -61,8 +61,38 @@ def test_one_key_of_one_store(checkpoints: Path, capsys: pytest.CaptureFixture[s
     for key in ("sensor-29 ünï", "k=sensor-29 ünï"):
         (store,) = as_json(capsys, path, "--key", key, "--key", "g=4")["stores"]
         assert [row["key"] for row in store["rows"]] == [{"k": "sensor-29 ünï", "g": 4}]
-    (store,) = as_json(capsys, path, "--key", "g=sensor-29 ünï")["stores"]
-    assert store["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["device=a"], "StateNotThere: {path} has no column device in a key; it has k string, g int\n"),
+        (["a=b=c"], "has no column a in a key; it has k string, g int"),
+        (["g=sensor-29 ünï"], "KeyNotOfColumn: --key: 'sensor-29 ünï' is no value of g int"),
+        (["k=x", "g=1.5"], "'1.5' is no value of g int"),
+    ],
+)
+def test_a_key_that_no_row_can_have_is_an_error_and_no_empty_answer(
+    checkpoints: Path, keys: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = checkpoints / "within-hdfs" / "checkpoint"
+    assert main(["state", str(path), *(word for key in keys for word in ("--key", key))]) == 2
+    caught = capsys.readouterr()
+    assert said.format(path=path) in caught.err
+    assert "Next: surestart state " in caught.err
+    assert caught.out == ""
+
+
+def test_a_key_column_that_one_store_of_four_has_shows_that_store(
+    checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = checkpoints / "join-hdfs" / "checkpoint"
+    found = as_json(capsys, path, "--key", "index=00")["stores"]
+    assert [store["store"] for store in found] == ["left-keyWithIndexToValue", "right-keyWithIndexToValue"]
+    assert all(row["key"]["index"] == 0 for store in found for row in store["rows"])
+    assert any(store["rows"] for store in found)
+    assert main(["state", str(path), "--key", "nothing=0"]) == 2
+    assert "it has field0 int, index bigint" in capsys.readouterr().err
 
 
 def test_a_limit_and_a_partition_and_a_batch(checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:

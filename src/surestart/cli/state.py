@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 from surestart.typed import in_the_code
 from surestart.words.inert import inert
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from surestart.errors import SurestartError
     from surestart.facts.checkpoint.log_file import NotInState
     from surestart.facts.checkpoint.snapshot import Checkpoint
-    from surestart.facts.state.read_rows import ShownRows, StoreLook
+    from surestart.facts.state.read_rows import RowTest, ShownRows, StoreLook
     from surestart.facts.storage.storage import Storage
 
 ROWS, ROWS_OF_SEVERAL = 20, 5
@@ -53,11 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from surestart.errors import EXIT_FINE
+    from surestart.errors import EXIT_FINE, UsageError
     from surestart.facts.checkpoint.log_file import NotInState
     from surestart.facts.checkpoint.snapshot import read_checkpoint
     from surestart.facts.storage.open_storage import open_storage
     from surestart.facts.storage.read_budget import BoundedStorage, ReadBudget
+    from surestart.report.text.wanted_key import NotOfColumn
+    from surestart.typed import surestart
 
     storage = open_storage(args.path)
     checkpoint = read_checkpoint(args.path, storage)
@@ -73,6 +76,13 @@ def run(args: argparse.Namespace) -> int:
         stores = _chosen(args, storage, checkpoint)
     except NotInState as error:
         raise _not_there(args, checkpoint, error) from error
+    except NotOfColumn as error:
+        raise UsageError(
+            f"--key: {inert(error, 400)}",
+            meaning="No row can have that key, so an empty answer would say nothing. No row was read.",
+            next=surestart("state", args.path, note="shows keys as they are to be typed"),
+            code="KeyNotOfColumn",
+        ) from error
     if args.json:
         from surestart.report.json.state import write_json
 
@@ -124,7 +134,6 @@ def _check(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -
 
 def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) -> list[ShownRows]:
     from surestart.facts.state.read_rows import ShownRows, choose_operators, choose_stores, choose_version
-    from surestart.report.text.state import has_key
 
     operators = choose_operators(checkpoint, args.operator)
     version = choose_version(checkpoint, args.batch)
@@ -133,13 +142,28 @@ def _chosen(args: argparse.Namespace, storage: Storage, checkpoint: Checkpoint) 
         for operator in operators
         for look in choose_stores(checkpoint, operator, args.store, args.variable, args.partition, version)
     ]
-    few = ROWS if len(looks) == 1 else ROWS_OF_SEVERAL
+    meant = _meant(args.key, looks)
+    few = ROWS if len(meant) == 1 else ROWS_OF_SEVERAL
     limit = few if args.limit is None else args.limit
-    shown = []
-    for look in looks:
-        wanted = partial(has_key, look.schema.key, args.key) if args.key else None
-        shown.append(ShownRows(look, storage, checkpoint, limit if limit > 0 else None, wanted))
-    return shown
+    return [ShownRows(look, storage, checkpoint, limit if limit > 0 else None, wanted) for look, wanted in meant]
+
+
+def _meant(keys: Sequence[str], looks: Sequence[StoreLook]) -> Sequence[tuple[StoreLook, RowTest | None]]:
+    """Those stores whose keys have the columns, and what tells the rows. One whose columns cannot be read stays: its
+    failure is told when it is read."""
+    from surestart.facts.checkpoint.log_file import NotInState
+    from surestart.facts.state.read_rows import UNREAD
+    from surestart.report.text.wanted_key import wanted_rows
+
+    if not keys:
+        return [(look, None) for look in looks]
+    known = [look for look in looks if look.schema is not UNREAD]
+    tests = wanted_rows(keys, [look.schema.key for look in known]) if known else []
+    found = [(look, test) for look, test in zip(known, tests, strict=True) if test is not None]
+    found += [(look, lambda row: False) for look in looks if look.schema is UNREAD]
+    if not found:
+        raise NotInState(f"a store whose key has all of {', '.join(keys)}", tuple(look.schema.text for look in looks))
+    return found
 
 
 def _not_there(args: argparse.Namespace, checkpoint: Checkpoint, error: NotInState) -> SurestartError:

@@ -37,6 +37,9 @@ class StateRow:
     value: tuple[Any, ...]
 
 
+RowTest = Callable[[StateRow], bool]
+
+
 @dataclass(frozen=True)
 class StoreLook:
     """What is looked at: one store, or one variable of it, at one version, in these partitions."""
@@ -226,7 +229,7 @@ class ShownRows:
     storage: Storage
     checkpoint: Checkpoint
     limit: int | None = None
-    wanted: Callable[[StateRow], bool] | None = None
+    wanted: RowTest | None = None
     notes: list[str] = field(default_factory=list)
     shown: int = 0
     more: bool = False

@@ -16,7 +16,7 @@ from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_types import Array, Map, Struct, Type
 from surestart.facts.checkpoint.state_versions import StoreSummary, ranges_text, summarise
 from surestart.facts.state.check_files import CheckedStores
-from surestart.facts.state.read_rows import ShownRows, StateRow
+from surestart.facts.state.read_rows import ShownRows
 from surestart.words.amounts import size_text, span_text, time_text
 from surestart.words.inert import inert
 
@@ -172,25 +172,3 @@ def json_struct(values: tuple[Any, ...], kind: Struct) -> dict[str, Any]:
 def text_of(values: tuple[Any, ...], kind: Struct) -> str:
     """The value on one line, cut before it floods a terminal."""
     return inert(json.dumps(json_struct(values, kind), ensure_ascii=False), LINE_LIMIT)
-
-
-def has_key(kind: Struct, asked: Sequence[str], row: StateRow) -> bool:
-    """Whether each text that is asked for is a value in the row's key: of any column, or of COLUMN=TEXT."""
-    found = list(_leaves(json_struct(row.key, kind), ""))
-    names = {name for name, _ in found}
-
-    def meets(text: str) -> bool:
-        name, equals, value = text.partition("=")
-        if equals and name in names:
-            return (name, value) in found
-        return any(text == own for _, own in found)
-
-    return all(map(meets, asked))
-
-
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, f"{name}.{key}" if name else key)
-    else:
-        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

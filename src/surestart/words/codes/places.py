@@ -61,6 +61,7 @@ CODES: tuple[Code, ...] = (
     raised("KafkaNotFormatted", "cannot tell", "The folder of the local broker could not be prepared.", _START),
     raised("KafkaNotRunning", "cannot tell", "No local broker runs in that folder.", _START),
     raised("KafkaNotStarted", "cannot tell", "The local broker did not start.", KAFKA),
+    raised("KeyNotOfColumn", "usage", "No key column of the state can hold the text that `--key` was given."),
     raised("StateFormUnknown", "cannot tell", "A state file is of a form, or of a size, that only Spark reads."),
     raised("StateNotReadable", "cannot tell", "A state file is torn, missing or out of reach."),
     raised("StateReaderNotInstalled", "cannot tell", "The library that reads RocksDB's files is not installed."),
