@@ -62,7 +62,7 @@ class Lake:
             (self.landing / str(batch)).write_text("{}")
             listed = {"path": f"file://{self.landing}/{batch}", "timestamp": batch, "batchId": batch}
             (self.place / f"sources/0/{batch}").write_text(f"v1\n{json.dumps(listed)}")
-            (self.place / f"state/0/0/{batch + 1}.delta").write_bytes(b"LZ4Block")
+            (self.place / f"state/0/0/{batch + 1}.delta").write_bytes(b"what nobody here can read")
             self.commit(batch + 1, OURS, batch)
 
     def commit(self, version: int, query_id: str, batch: int) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from surestart.cli.main import main
+from surestart.facts.checkpoint.snapshot import read_checkpoint
+from surestart.facts.checkpoint.state_versions import find_missing_state
 
 
 def cut(path: Path) -> None:
@@ -96,6 +98,56 @@ def test_a_damaged_file_takes_its_versions_away(
     assert operator["stores"][0]["whole_versions"] == whole
     assert main(["state", str(path), "--check"]) == 1
     assert f"\n  {file}: " in capsys.readouterr().out
+
+
+CUT_OFF = [
+    ("dedup-hdfs", "state/0/1/4.delta"),
+    ("join-hdfs", "state/0/1/left-keyToNumValues/3.snapshot"),
+    ("aggregate-rockslog", "state/0/0/5.changelog"),
+    ("within-rocksv2", "state/0/0/5_*.changelog"),
+    ("dedup-zstd", "state/0/0/4.delta"),
+    ("dedup-snappy", "state/0/0/4.delta"),
+    ("groups-lzf", "state/0/0/4.delta"),
+]
+
+
+@pytest.mark.parametrize(("name", "file"), CUT_OFF)
+def test_a_file_that_is_cut_off_and_has_no_checksum_is_seen_wherever_it_is_cut(
+    checkpoints: Path, tmp_path: Path, name: str, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fewer rows would look like rows that were never there."""
+    root = Path(shutil.copytree(checkpoints / name / "checkpoint", tmp_path / "own"))
+    assert not list(root.rglob("*.crc"))
+    whole = read_checkpoint(str(root))
+    assert whole.latest_committed is not None
+    assert find_missing_state(whole, whole.latest_committed + 1) is None
+    rows = rows_said(root, capsys)
+    path = next(root.glob(file))
+    data = path.read_bytes()
+    unseen = []
+    for size in sorted({*range(1, 30), *range(30, len(data), 97), *range(len(data) - 25, len(data))}):
+        path.write_bytes(data[:size])
+        found = read_checkpoint(str(root))
+        missing = find_missing_state(found, whole.latest_committed + 1)
+        if missing is None:
+            unseen.append(size)
+        else:
+            assert path.name in " ".join([missing.detail, *(fault.path for fault in found.state.faults)])
+    # What is cut off behind the last row and its mark, Spark does not read either.
+    for size in unseen:
+        path.write_bytes(data[:size])
+        assert rows_said(root, capsys) == rows
+    assert all(size > len(data) - 25 for size in unseen)
+    path.write_bytes(data[: len(data) // 2])
+    assert main(["state", str(root), "--check"]) == 1
+    assert main(["state", str(root), "--limit", "0"]) == 4
+    assert "StateNotReadable: " in capsys.readouterr().err
+
+
+def rows_said(root: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    assert main(["state", str(root), "--limit", "0"]) == 0
+    return capsys.readouterr().out.splitlines()[4:]
 
 
 @pytest.mark.parametrize("damage", [packed_otherwise, packed_otherwise_and_flipped])

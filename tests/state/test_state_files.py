@@ -17,20 +17,18 @@ from surestart.facts.checkpoint.lz4_blocks import read_blocks, unpack_block, xxh
 from surestart.facts.checkpoint.lzf_blocks import unpack_lzf
 from surestart.facts.checkpoint.open_file import unpacked
 from surestart.facts.checkpoint.snappy_blocks import unpack_snappy
-from surestart.facts.checkpoint.store_files import StoreVersions
-from surestart.facts.state import hdfs_rows
-from surestart.facts.state.hdfs_rows import (
+from surestart.facts.checkpoint.state_records import (
     DELETE,
     DELETE_RANGE,
     MERGE,
     PUT,
-    RowReading,
     StateRecord,
-    TooLarge,
     read_changelog,
-    read_hdfs_rows,
     read_records,
 )
+from surestart.facts.checkpoint.store_files import StoreVersions
+from surestart.facts.state import hdfs_rows
+from surestart.facts.state.hdfs_rows import RowReading, TooLarge, read_hdfs_rows
 from surestart.facts.storage.open_storage import LocalStorage
 from tests.state.spark_row import lz4_blocks, records
 

@@ -17,6 +17,8 @@ from surestart.facts.checkpoint.log_file import Torn
 
 MAGIC = b"LZ4Block"
 _HEAD = struct.Struct("<BIII")
+# The last block: its mark, its method, and three numbers that are 0.
+END_SIZE = len(MAGIC) + _HEAD.size
 # Java's LZ4 writes no larger block (LZ4BlockOutputStream.MAX_BLOCK_SIZE).
 BLOCK_LIMIT = 32 << 20
 _SEED, _BITS = 0x9747B28C, 0x0FFFFFFF
@@ -57,6 +59,11 @@ def read_blocks(file: BinaryIO) -> Iterator[bytes]:
             raise Torn(f"the LZ4 block at byte {at:,} is not the one that its checksum was made for")
         at += len(head) + packed
         yield found
+
+
+def is_end(data: bytes) -> bool:
+    """Whether these bytes are the block that ends a stream."""
+    return data.startswith(MAGIC) and data[len(MAGIC) + 1 :] == bytes(_HEAD.size - 1)
 
 
 def read_exactly(file: BinaryIO, size: int) -> bytes:

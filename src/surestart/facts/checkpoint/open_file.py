@@ -88,6 +88,11 @@ def unpacked(file: BinaryIO) -> Iterator[bytes]:
     raise Torn(f"it begins with {head.hex(' ')}, which is none of Spark's codecs")
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file that begins like this is packed by one of Spark's codecs."""
+    return head.startswith((_ZSTD, *_READERS))
+
+
 class _Rewound:
     """A stream whose first bytes have been looked at: one in a cloud store may not go back."""
 

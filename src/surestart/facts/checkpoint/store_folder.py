@@ -24,6 +24,8 @@ from surestart.facts.checkpoint.log_file import (
     parse_object,
 )
 from surestart.facts.checkpoint.log_folder import FAULTS, is_leftover
+from surestart.facts.checkpoint.open_file import unpacked
+from surestart.facts.checkpoint.state_records import why_cut_off
 from surestart.facts.checkpoint.store_files import (
     FOLDERS,
     HDFS,
@@ -41,6 +43,8 @@ STATE_FILE = re.compile(r"(0|[1-9][0-9]{0,17})(?:_([0-9a-fA-F-]{1,64}))?\.(delta
 CRC_BYTES = 32 * 1024 * 1024
 # A snapshot's own file is some kB: enough for ten thousand partitions.
 SNAPSHOT_BYTES = 64 * 1024 * 1024
+# Of state files whose last bytes do not tell that they are whole: unpacked in about a second.
+UNPACKED_BYTES = 4 * 1024 * 1024
 
 
 @dataclass
@@ -57,6 +61,7 @@ class StateWalk:
     crcs: bool = False
     crc_bytes: int = CRC_BYTES
     snapshot_bytes: int = SNAPSHOT_BYTES
+    unpacked_bytes: int = UNPACKED_BYTES
 
     def folder(self, path: str) -> list[tuple[str, str, int]]:
         if self.left <= 0:
@@ -69,6 +74,12 @@ class StateWalk:
             if kind == OTHER and not STATE_FILE.fullmatch(name) and not is_leftover(name):
                 raise OSError(f"{path}/{name} is a device, a pipe or a link that leads out: not opened")
         return found
+
+    def may_unpack(self, size: int) -> bool:
+        if size > self.unpacked_bytes:
+            return False
+        self.unpacked_bytes -= size
+        return True
 
     def snapshot(self, path: str, size: int) -> bytes | None:
         """None: there are too many of them, or too large ones, to open them all."""
@@ -144,6 +155,8 @@ def read_versions(
         base = max((version for version in full if version <= walk.needed), default=0)
         if walk.crcs:
             _check_crcs(walk, folder, names, base, steps, broken, tally)
+        if walk.storage.kind == "local":
+            _check_ends(walk, folder, names, base, steps, broken, tally)
         if base and base not in broken:
             rows = _check_snapshot(walk, folder, names, below, base, broken, tally)
         for one in ids.get(walk.needed, ()):
@@ -154,8 +167,6 @@ def read_versions(
 
 def _lacking(walk: StateWalk, folder: str, names: Mapping[str, int], below: Mapping[str, int], own: str) -> str:
     """Format 2: what is missing of the needed version of this id, or ""."""
-    from surestart.facts.checkpoint.open_file import unpacked
-
     assert walk.needed is not None
     there = {name.lower(): name for name, length in names.items() if length and STATE_FILE.fullmatch(name)}
     lineage: dict[int, str] = {}
@@ -173,8 +184,16 @@ def _lacking(walk: StateWalk, folder: str, names: Mapping[str, int], below: Mapp
                 raise OSError(error.detail) from error
             return f"a whole {changes} ({error.detail})"
     base, missing = find_base(walk.needed, own, lineage, there)
-    if not base or missing:
+    if missing:
         return missing
+    if walk.storage.kind == "local":
+        ids = {**lineage, walk.needed: own}
+        for number in range(walk.needed, int(base.partition("_")[0] or 0), -1):
+            name = there[f"{number}_{ids[number].lower()}.changelog"]
+            if why := _cut_off(walk, f"{folder}/{name}", names[name]):
+                return f"a whole {name} ({why})"
+    if not base:
+        return ""
     data = walk.snapshot(f"{folder}/{base}", names[base])
     if data is None:
         return ""
@@ -262,6 +281,39 @@ def _check_crcs(
             raise OSError(f"{folder}/{name} or its checksum was cut off while it was read")
         if why := crc_disagrees(data, crc):
             lose(name, match, why)
+
+
+def _check_ends(
+    walk: StateWalk,
+    folder: str,
+    names: Mapping[str, int],
+    base: int,
+    steps: set[int],
+    broken: dict[int, str],
+    tally: StateTally,
+) -> None:
+    """Takes out the versions whose file is cut off: there may be no checksum that says so. Format 2 may have several
+    files of a version, and `_lacking` asks of those that are needed."""
+    assert walk.needed is not None
+    for name, length in names.items():
+        match = STATE_FILE.fullmatch(name)
+        if not match or not length or match.group(2) or match.group(3) == "zip":
+            continue
+        version = int(match.group(1))
+        full = match.group(3) == "snapshot"
+        if not base <= version <= walk.needed or version in broken or not (full or version in steps):
+            continue
+        if why := _cut_off(walk, f"{folder}/{name}", length):
+            tally.faults.append(LogFault(f"{folder}/{name}", TORN, why))
+            if full:
+                broken[version] = f"a whole {name} ({why})"
+            else:
+                steps.discard(version)
+
+
+def _cut_off(walk: StateWalk, path: str, size: int) -> str:
+    with walk.storage.open_file(path) as file:
+        return why_cut_off(file, size, path.endswith(".changelog"), walk.may_unpack)
 
 
 def size_disagrees(storage: Storage, path: str, size: int) -> str:

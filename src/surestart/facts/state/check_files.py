@@ -13,10 +13,10 @@ from surestart.facts.checkpoint.log_file import VERSION, FormatError, Torn, crc_
 from surestart.facts.checkpoint.open_file import open_state_file, unpacked
 from surestart.facts.checkpoint.state_folder import StateOperator
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
+from surestart.facts.checkpoint.state_records import read_changelog, read_records
 from surestart.facts.checkpoint.state_versions import StoreSummary, summarise
 from surestart.facts.checkpoint.store_files import FOLDERS, SNAPSHOT_LIMIT, lacks, read_notes
 from surestart.facts.checkpoint.store_folder import STATE_FILE, size_disagrees
-from surestart.facts.state.hdfs_rows import read_changelog, read_records
 from surestart.facts.storage.storage import FILE, FOLDER, Storage
 
 # Read at once, to hold it against its checksum; a larger file is unpacked piece by piece, and its blocks are checked.

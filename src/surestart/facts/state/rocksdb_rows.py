@@ -23,6 +23,7 @@ from typing import Any
 from surestart.facts.checkpoint.lineage import read_lineage
 from surestart.facts.checkpoint.log_file import NotInState, Torn, TornFile, UnknownForm, naming
 from surestart.facts.checkpoint.open_file import open_state_file, unpacked
+from surestart.facts.checkpoint.state_records import DELETE, DELETE_RANGE, MERGE, StateRecord, read_changelog
 from surestart.facts.checkpoint.store_files import (
     SNAPSHOT_LIMIT,
     RocksDbNotes,
@@ -31,15 +32,7 @@ from surestart.facts.checkpoint.store_files import (
     read_member,
     read_notes,
 )
-from surestart.facts.state.hdfs_rows import (
-    DELETE,
-    DELETE_RANGE,
-    MERGE,
-    RowReading,
-    StateRecord,
-    TooLarge,
-    read_changelog,
-)
+from surestart.facts.state.hdfs_rows import RowReading, TooLarge
 from surestart.facts.storage.storage import FILE, Storage
 
 _OWN = re.compile(r"MANIFEST-\d{1,20}|CURRENT|IDENTITY|\d{1,20}\.log")
