@@ -197,6 +197,12 @@ DAMAGES: dict[str, tuple[Callable[[Lake], object], int, str, str]] = {
         "BatchNotPossible",
         "batches 0 to 1 are possible",
     ),
+    "a state file cut off, without a checksum": (
+        lambda lake: (lake.place / "state/0/0/3.delta").write_bytes(lz4_blocks(records([(b"k" * 8, b"v" * 8)]))[:-30]),
+        2,
+        "BatchNotPossible",
+        "state/0/0 lacks version 3",
+    ),
     "no query id": (
         lambda lake: (lake.place / "metadata").unlink(),
         2,
@@ -338,6 +344,16 @@ def test_a_sink_that_cannot_go_back_is_named_with_why_and_with_what_is_left(lake
     assert error.code == "SinkWithoutRemedy"
     assert why in error.meaning, error.meaning
     assert "plan restart orders --from-batch" in str(error.next)
+
+
+def test_how_far_the_source_reaches_back_is_said_with_the_other_bounds(lake: Lake) -> None:
+    def said() -> str:
+        return next(line for line in lake.plan(3).statements if line.startswith("How far back"))
+
+    assert "source: batch 0" in said()
+    (lake.landing / "2").unlink()
+    assert "bounded by its source: the oldest behind which everything is still there is 2" in said()
+    assert lake.refused(1).code == "SourceLostRows"
 
 
 def test_two_tables_go_back_together(lake: Lake) -> None:

@@ -91,6 +91,29 @@ def test_a_log_that_does_not_reach_back_cannot_tell(log: tuple[Commit, ...]) -> 
     assert said.value.code == "CommitGone"
 
 
+# Of a fork at batch 2, and of a clone by hand that the stream has gone on with from batch 5 on.
+FORKED = (commit(0, "CLONE"), pair(1, 2, ONE), batch(2, 3), batch(3, 4))
+CLONED = (commit(0, "CLONE"), batch(1, 5), batch(2, 6))
+# Others had written there before, and the first batch brought nothing.
+SHARED = (commit(0), commit(1), pair(2, 0, ONE), batch(3, 1))
+
+
+@pytest.mark.parametrize(
+    ("log", "oldest", "version"),
+    [(FORKED, 2, 1), (CLONED, 4, 0), (LOG, -1, 0), (SHARED, -1, 1), (LOG[3:], 2, 3), ((commit(3), *LOG[4:]), 2, 3)],
+    ids=["fork", "clone", "whole", "of others first", "cleaned up", "cleaned up before"],
+)
+def test_a_log_that_begins_later_tells_of_no_batch_before_its_beginning(
+    log: tuple[Commit, ...], oldest: int, version: int
+) -> None:
+    """Its first version holds the rows of every batch until then: behind an older one they would come twice."""
+    assert version_of_batch(ENVIRONMENT, LINK, TABLE, log, (ONE,), oldest) == version
+    for number in range(-1, oldest):
+        with pytest.raises(CannotTell) as said:
+            version_of_batch(ENVIRONMENT, LINK, TABLE, log, (ONE,), number)
+        assert said.value.code == "CommitGone"
+
+
 STRANGE = {
     "an append": commit(6),
     "a deletion": commit(6, "DELETE", FileChanges(removed=1)),

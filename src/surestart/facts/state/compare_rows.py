@@ -7,7 +7,7 @@ What neither says is None, never 0."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from surestart.facts.checkpoint.log_file import FormatError, NotInState, UnknownForm
@@ -100,11 +100,16 @@ def _compare(
             return RowsGivenUp(*names)
         settings = pinned_settings(now)
         reader = _Reader(storage, left, bool(settings), settings.get(CHECKSUMS, "").lower() == "true")
-        found = [
-            _of_partition(reader, f"state/{operator.id}/{partition}", name, kept, newer, older)
+        below = "" if store.store == DEFAULT_STORE else f"/{store.store}"
+        partitions = {
+            f"state/{operator.id}/{partition}{below}": kept
             for (partition, name), kept in operator.stores.items()
             if name == store.store
-        ]
+        }
+        # Before the first of them is read: what would not be finished is not begun.
+        if sum(reader.bytes_of(folder, kept, {newer, older}) for folder, kept in partitions.items()) > left.bytes:
+            return RowsGivenUp(*names)
+        found = [_of_partition(reader, folder, kept, newer, older) for folder, kept in partitions.items()]
     except (_Spent, FormatError, NotInState, OSError):
         return RowsGivenUp(*names)
     return RowsGivenUp(*names, *map(sum, zip(*found, strict=True)))
@@ -117,9 +122,8 @@ def _counted(checkpoint: Checkpoint, operator: int, store: str, version: int) ->
 
 
 def _of_partition(
-    reader: _Reader, partition: str, store: str, versions: StoreVersions, newer: int, older: int
+    reader: _Reader, folder: str, versions: StoreVersions, newer: int, older: int
 ) -> tuple[int, int, int, int, int]:
-    folder = partition if store == DEFAULT_STORE else f"{partition}/{store}"
     now, then = reader.rows(folder, versions, newer), reader.rows(folder, versions, older)
     changed = sum(now[key] != value for key, value in then.items() if key in now)
     return len(now), len(then), len(now.keys() - then.keys()), changed, len(then.keys() - now.keys())
@@ -134,14 +138,16 @@ class _Reader:
     told: bool
     row_checksums: bool
 
+    def bytes_of(self, folder: str, versions: StoreVersions, wanted: Collection[int]) -> int:
+        """Of the files that these versions are made of."""
+        made_of = [chain(versions, version) for version in wanted]
+        names = [f"{number}.delta" for _, steps in made_of for number in steps]
+        names += [f"{base}.snapshot" for base, _ in made_of]
+        sizes = {entry.name: entry.size or 0 for entry in self.storage.list_folder(folder)}
+        return sum(sizes.get(name, 0) for name in names)
+
     def rows(self, folder: str, versions: StoreVersions, version: int) -> dict[bytes, int]:
         """Each key, and a number that stands for its value."""
-        base, steps = chain(versions, version)
-        sizes = {entry.name: entry.size or 0 for entry in self.storage.list_folder(folder)}
-        files = [*(f"{number}.delta" for number in steps), *([f"{base}.snapshot"] if base else [])]
-        # A file of many bytes is not begun, whatever its first rows are.
-        if sum(sizes.get(name, 0) for name in files) > self.left.bytes:
-            raise _Spent
         look = RowReading(row_checksums=self.row_checksums, held=HELD - self.left.bytes)
         return dict(self._within(read_hdfs_rows(self.storage, folder, versions, version, look)))
 

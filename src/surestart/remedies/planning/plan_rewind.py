@@ -40,9 +40,15 @@ from surestart.remedies.planning.estimate import (
     undo_until,
 )
 from surestart.remedies.planning.make_plan import IN_PLACE
-from surestart.remedies.planning.rewind_back import BEFORE_THE_FIRST, RewindPoint, back_below, back_to, standing_commits
+from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
 from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
-from surestart.remedies.planning.rewind_table import RewindBound, file_not_looked_for
+from surestart.remedies.planning.rewind_table import (
+    BEFORE_THE_FIRST,
+    RewindBound,
+    file_not_looked_for,
+    kept_batches,
+    source_bound,
+)
 from surestart.remedies.planning.wanted import Request
 from surestart.words.amounts import size_text
 from surestart.words.inert import inert
@@ -76,12 +82,15 @@ def plan_rewind(
     if request.run and not declared:
         steps += run_steps(links, environment, runs)
         steps.append(Step("certify", "certify", "count every row from the source to the last table"))
-    unseen = file_not_looked_for(LocalStorage(str(local_folder(top.link.checkpoint))), whole, batch)
+    storage = LocalStorage(str(local_folder(top.link.checkpoint)))
+    unseen = file_not_looked_for(storage, whole, batch)
+    of_source = source_bound(storage, whole, top.link.stage.declare(environment).sources, kept_batches(whole))
+    bounds = (*chosen.bounds, *([of_source] if of_source else []))
     by_position = counts_by_position(spark, top.link)
     lines = [chosen.by_time] if chosen.by_time else []
     lines += [line for one in back for line in describe_back(one)]
     lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
-    lines += [describe_bounds(stage, chosen.bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
+    lines += [describe_bounds(stage, bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
     if by_position and not declared and not any(one.facts.checkpoint.state.operators for one in back):
         other = plan_command(environment, "replay", stage, "--from-batch", batch + 1)
         copied, searched = sum(map(_copied, back)), sum(map(size_of_tables, facts))

@@ -31,6 +31,7 @@ from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
 from surestart.remedies.loss.rewind_loss import counts_by_position
 from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
 from surestart.remedies.planning.rewind_table import (
+    BEFORE_THE_FIRST,
     batch_by,
     batches_with_state,
     find_fault,
@@ -48,9 +49,6 @@ from surestart.remedies.planning.rewind_table import (
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.spark.every_line import large_side
 from surestart.words.finding import Severity
-
-# For a stage below whose first batch has read what is taken back: it begins anew.
-BEFORE_THE_FIRST = -1
 
 
 @dataclass(frozen=True)

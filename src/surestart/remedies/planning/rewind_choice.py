@@ -9,6 +9,7 @@ from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.facts.storage.open_storage import LocalStorage
@@ -21,6 +22,7 @@ from surestart.remedies.planning.rewind_table import (
     find_fault,
     kept_batches,
     newest_whole,
+    oldest_told,
 )
 from surestart.typed import NextCommand, surestart
 from surestart.words.amounts import exact_time
@@ -89,6 +91,8 @@ def choose_batch(
         why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"
         if committed < batch <= planned:
             why += ", which is in flight: planned, and not committed"
+        elif batch in kept and (missing := find_missing_state(checkpoint, batch + 1)):
+            why += f": {missing.detail}"
         raise not_possible(environment, link, why, between, last)
     fault = find_fault(storage, batch)
     if fault:
@@ -113,9 +117,9 @@ def _bounds(
     if checkpoint.state.exists:
         bounds.append(RewindBound("state", min(stated, default=None), "the oldest whose state is kept"))
     for name, commits in standing.items():
-        own = [number for one in commits if (number := batch_by(one, ids)) is not None]
-        if own and commits[0].version > 0:
-            bounds.append(RewindBound("table", max(min(own) - 1, 0), f"the log of {name} begins there"))
+        oldest = oldest_told(commits, ids)
+        if oldest is not None and oldest >= 0:
+            bounds.append(RewindBound("table", oldest, f"the oldest that the log of {name} still tells"))
     return bounds
 
 

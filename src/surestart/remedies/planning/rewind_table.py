@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment, Table
-from surestart.errors import CannotTell, Refused
+from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.cut import CannotCut, Cut, CutStorage, read_cut
 from surestart.facts.checkpoint.file_list import plain_path, read_entries
@@ -23,7 +24,8 @@ from surestart.facts.checkpoint.log_folder import is_batch_name
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition, NumberPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
-from surestart.facts.delta import Commit, read_active_files
+from surestart.facts.delta import Commit, read_active_files, read_delta_log
+from surestart.facts.delta.commit import FileChanges
 from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_undone
@@ -38,7 +40,11 @@ from surestart.typed import surestart
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Severity
 
+# For a stage below whose first batch has read what is taken back: it begins anew.
+BEFORE_THE_FIRST = -1
 _SHOWN = 3
+# Whether a file is there takes some microseconds each, of a network disk a thousand times as long.
+_LOOKED_FOR = 20_000
 _SETTINGS = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")
 
 
@@ -53,16 +59,35 @@ def version_of_batch(
     """The version just before the query's first commit of a later batch; the newest one where there is none."""
     own = [(number, one) for one in commits if (number := batch_by(one, ids)) is not None]
     later = [one for number, one in own if number > batch]
-    if not own or (min(number for number, _ in own) > batch + 1 and commits[0].version > 0):
-        oldest = min((number for number, _ in own), default=None)
+    oldest = oldest_told(commits, ids)
+    if oldest is None or batch < oldest:
         raise CannotTell(
             f"the log of {table.name} has no commit of batch {batch} of {link.query} any more"
-            + (f"; its oldest is batch {oldest}" if oldest is not None else "; it has none of this query"),
+            + (f"; it begins with what batch {oldest} left" if oldest is not None else "; it has none of this query"),
             meaning="What the table held then cannot be told from its log. Nothing was planned.",
             next=anew_command(environment, link),
             code="CommitGone",
         )
     return later[0].rows_at - 1 if later else commits[-1].version
+
+
+def oldest_told(commits: Sequence[Commit], ids: Collection[str]) -> int | None:
+    """The oldest batch of which the log says what the table held; -1: nothing yet. None: it has no commit of the query.
+
+    A log that begins later, as that of a clone or of a fork, begins with the rows of all batches so far. A commit
+    without rows, such as the pair that a fork leaves there, says that they were there already."""
+    own = ((number, one) for one in commits if (number := batch_by(one, ids)) is not None)
+    number, first = next(own, (None, None))
+    if number is None or first is None:
+        return None
+    before = [one for one in commits if one.version < first.rows_at]
+    if commits[0].version == 0 and not any(one.changes is None or one.changes.added for one in before):
+        return BEFORE_THE_FIRST
+    # Nothing before what a log begins with can be rebuilt.
+    begins = not before
+    brings_none = first.changes == FileChanges() and first.rows_at == first.version
+    # What a table held of others when batch 0 began is no row of an older batch.
+    return number if begins or (brings_none and number > 0) else number - 1
 
 
 def batch_by(commit: Commit, ids: Collection[str]) -> int | None:
@@ -212,15 +237,77 @@ def newest_whole(storage: Storage, batches: Iterable[int]) -> int | None:
 
 def unread_files(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterator[str]:
     """Files that were read after the batch, and are not there any more to be read again."""
-    return (path for path in _files_after(storage, checkpoint, batch) if _is_local(path) and not _is_there(path))
+    found = _files_after(storage, checkpoint, batch)
+    return (path for _, _, path in found if is_local(path) and not file_is_there(path))
 
 
 def file_not_looked_for(storage: Storage, checkpoint: Checkpoint, batch: int) -> str:
     """A file that was read after the batch, and lies where nobody looked whether it still is; "" for none."""
-    return next((path for path in _files_after(storage, checkpoint, batch) if not _is_local(path)), "")
+    return next((path for _, _, path in _files_after(storage, checkpoint, batch) if not is_local(path)), "")
 
 
-def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterator[str]:
+def source_bound(
+    storage: Storage, checkpoint: Checkpoint, declared: Sequence[SourceDeclaration], batches: Sequence[int]
+) -> RewindBound | None:
+    """The oldest of these batches behind which its sources still have everything: the files are there, the table's log
+    reaches back. None where nobody looked: at Kafka, at files elsewhere, at more files than are looked for."""
+    reached = [_files_from(storage, checkpoint, batches), _tables_from(checkpoint, declared, batches)]
+    known = [one for one in reached if one is not None]
+    oldest = max(known, default=None)
+    return (
+        None if oldest is None else RewindBound("source", oldest, "the oldest behind which everything is still there")
+    )
+
+
+def _files_from(storage: Storage, checkpoint: Checkpoint, batches: Sequence[int]) -> int | None:
+    gone: dict[str, int] = {}
+    looked = 0
+    for source, number, path in _files_after(storage, checkpoint, batches[0]):
+        looked += 1
+        if looked > _LOOKED_FOR or not is_local(path):
+            return None
+        if not file_is_there(path):
+            gone[source] = max(number, gone.get(source, number))
+    behind = (
+        one for one in batches if all(_list_entry(checkpoint, one, source) >= last for source, last in gone.items())
+    )
+    return next(behind, batches[-1]) if looked else None
+
+
+def _tables_from(checkpoint: Checkpoint, declared: Sequence[SourceDeclaration], batches: Sequence[int]) -> int | None:
+    """Of a table that is read by its path."""
+    oldest = None
+    for place, one in enumerate(declared):
+        if one.kind != "delta" or not one.path:
+            continue
+        try:
+            first = read_delta_log(one.path).earliest_commit
+        except (SurestartError, OSError):
+            return None
+        behind = (batch for batch in batches if _table_version(checkpoint, batch, place) >= first)
+        oldest = max(next(behind, batches[-1]), oldest or 0)
+    return oldest
+
+
+def _position(checkpoint: Checkpoint, batch: int, source: int | str) -> object:
+    entry = checkpoint.offsets.get(batch)
+    sources = entry.sources if isinstance(entry, OffsetLogEntry) else ()
+    found = (one.position for place, one in enumerate(sources) if source in (place, one.id))
+    return next(found, None)
+
+
+def _list_entry(checkpoint: Checkpoint, batch: int, source: str) -> int:
+    position = _position(checkpoint, batch, source)
+    return position.log_offset if isinstance(position, FilesPosition) else -1
+
+
+def _table_version(checkpoint: Checkpoint, batch: int, source: int) -> int:
+    position = _position(checkpoint, batch, source)
+    return position.version if isinstance(position, DeltaPosition) else -1
+
+
+def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterator[tuple[str, int, str]]:
+    """Source, entry of its list, path."""
     entry = checkpoint.offsets.get(batch)
     if not isinstance(entry, OffsetLogEntry):
         return
@@ -238,7 +325,7 @@ def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterat
             if not is_batch_name(name.removesuffix(".compact")) or int(name.partition(".")[0]) <= last:
                 continue
             try:
-                listed = [path for _, path in read_entries(storage, f"{folder}/{name}", 2**62, last + 1)]
+                listed = [*read_entries(storage, f"{folder}/{name}", 2**62, last + 1)]
             except (OSError, ValueError) as error:
                 raise CannotTell(
                     f"{folder}/{name} of {storage.location} cannot be read: {error}",
@@ -246,14 +333,14 @@ def _files_after(storage: Storage, checkpoint: Checkpoint, batch: int) -> Iterat
                     next=surestart("plan", "--help"),
                     code="FileListUnreadable",
                 ) from error
-            yield from listed
+            yield from ((source.id, number, path) for number, path in listed)
 
 
-def _is_local(path: str) -> bool:
+def is_local(path: str) -> bool:
     return plain_path(path).startswith(("file:/", "/"))
 
 
-def _is_there(path: str) -> bool:
+def file_is_there(path: str) -> bool:
     from urllib.parse import unquote
 
     plain = "/" + plain_path(path).removeprefix("file:").lstrip("/")
