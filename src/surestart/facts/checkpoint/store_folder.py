@@ -45,6 +45,8 @@ CRC_BYTES = 32 * 1024 * 1024
 SNAPSHOT_BYTES = 64 * 1024 * 1024
 # Of state files whose last bytes do not tell that they are whole: unpacked in about a second.
 UNPACKED_BYTES = 4 * 1024 * 1024
+# State files whose end is looked at: a network disk takes some milliseconds for each.
+ENDS = 2_000
 
 
 @dataclass
@@ -62,6 +64,7 @@ class StateWalk:
     crc_bytes: int = CRC_BYTES
     snapshot_bytes: int = SNAPSHOT_BYTES
     unpacked_bytes: int = UNPACKED_BYTES
+    ends: int = ENDS
 
     def folder(self, path: str) -> list[tuple[str, str, int]]:
         if self.left <= 0:
@@ -312,6 +315,9 @@ def _check_ends(
 
 
 def _cut_off(walk: StateWalk, path: str, size: int) -> str:
+    walk.ends -= 1
+    if walk.ends < 0:
+        return ""
     with walk.storage.open_file(path) as file:
         return why_cut_off(file, size, path.endswith(".changelog"), walk.may_unpack)
 
