@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from surestart.errors import Refused
 from surestart.facts.checkpoint.batch_logs import OffsetLogEntry
 from surestart.facts.checkpoint.manifest import Manifest, read_manifest
 from surestart.facts.checkpoint.positions import FilesPosition, NumberPosition
@@ -157,8 +158,15 @@ class Declared:
 
     def rewind(self, batch: int) -> Plan:
         wanted = Wanted("rewind", STREAM, to_batch=batch)
-        plan = plan_of_stages(self.lab.spark, self.environment, [self.stage], wanted)
-        apply_to_stages(self.lab.spark, self.environment, [self.stage], plan, confirm=plan.target)
+        for attempt in range(5):
+            plan = plan_of_stages(self.lab.spark, self.environment, [self.stage], wanted)
+            try:
+                apply_to_stages(self.lab.spark, self.environment, [self.stage], plan, confirm=plan.target)
+                break
+            except Refused as refused:
+                # Spark's maintenance of the query that has just ended may still put a snapshot there.
+                if refused.code != "PlanStale" or attempt == 4:
+                    raise
         return plan
 
     def undo(self, plan: Plan) -> None:

@@ -66,8 +66,8 @@ def test_one_key_of_one_store(checkpoints: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        (["device=a"], "StateNotThere: {path} has no column device in a key; it has k string, g int\n"),
-        (["a=b=c"], "has no column a in a key; it has k string, g int"),
+        (["device=a"], "StateNotThere: {path} has no key column device; it has k string, g int\n"),
+        (["a=b=c"], "has no key column a; it has k string, g int"),
         (["g=sensor-29 ünï"], "KeyNotOfColumn: --key: 'sensor-29 ünï' is no value of g int"),
         (["k=x", "g=1.5"], "'1.5' is no value of g int"),
     ],

@@ -27,21 +27,27 @@ _NUMBER = re.compile(rb'"batchId":([0-9]{1,18})\}\s*$')
 
 def read_listed_files(checkpoint: str, up_to: int) -> frozenset[str]:
     """The files of the entries up to `up_to`, spelled by `plain_path`. Raises CannotTell when an entry is not whole."""
-    storage = open_storage(checkpoint)
+    return frozenset(
+        plain_path(unquote(path)) for path in read_whole_list(open_storage(checkpoint), "sources/0", up_to)
+    )
+
+
+def read_whole_list(storage: Storage, folder: str, up_to: int = 2**62) -> frozenset[str]:
+    """The files of a list, as it spells them, up to that entry. Raises CannotTell when an entry is not whole."""
     paths: set[str] = set()
     try:
-        names = [entry.name for entry in storage.list_folder("sources/0") if entry.kind == FILE]
+        names = [entry.name for entry in storage.list_folder(folder) if entry.kind == FILE]
         numbered = sorted(name for name in names if is_batch_name(name.removesuffix(".compact")))
         compacts = [int(name.partition(".")[0]) for name in numbered if name.endswith(".compact")]
         begin = max(compacts, default=0)
         for name in numbered:
             if int(name.partition(".")[0]) >= begin:
-                paths.update(plain_path(unquote(path)) for _, path in read_entries(storage, f"sources/0/{name}", up_to))
+                paths.update(path for _, path in read_entries(storage, f"{folder}/{name}", up_to))
     except (OSError, ValueError) as error:
         raise CannotTell(
-            f"the list of files in {checkpoint}/sources/0 cannot be read: {type(error).__name__}: {error}",
+            f"the list of files in {storage.location}/{folder} cannot be read: {type(error).__name__}: {error}",
             meaning="Which files have been read is not known, so a file that the table lacks may be lost or new.",
-            next=surestart("inspect", checkpoint),
+            next=surestart("inspect", storage.location),
             do_not="delete the list: the next start would read every file again.",
             code="FileListUnreadable",
         ) from error

@@ -52,6 +52,7 @@ from surestart.journal.protocol import (
 from surestart.journal.unfinished import unfinished_error
 from surestart.library_types import SparkSession
 from surestart.remedies.apply.undo_loss import refuse_undo_loss
+from surestart.remedies.apply.undo_source import refuse_not_given_again
 from surestart.remedies.apply.undo_starts import check_open_undo, end_failed_undo, refuse_unstartable
 from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Chain
@@ -272,6 +273,7 @@ def check_undo(run: StepContext, accept_loss: int | None = None) -> None:
     refuse_unstartable(run)
     # It reads those versions.
     refuse_undo_loss(run, accept_loss)
+    refuse_not_given_again(run)
 
 
 def has_taken_over(plan: Plan, journal: Journal) -> bool:

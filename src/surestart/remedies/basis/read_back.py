@@ -72,6 +72,12 @@ def stopping_findings(
     return _but_of_sinks(_judge(spark, environment, link, storage))
 
 
+def not_given_again(spark: SparkSession, environment: Environment, link: Link, storage: Storage) -> tuple[Finding, ...]:
+    """What keeps the sources from giving again what came behind the checkpoint in that storage."""
+    found = stopping_findings(spark, environment, link, storage)
+    return tuple(one for one in found if one.code in _OF_WHAT_COMES_AGAIN)
+
+
 def refuse_unsafe_cut(run: StepContext, link: Link, place: Path, known: Collection[str]) -> None:
     """Raises unless the doctor would let the stage start from the checkpoint at that place, its tables being restored.
     known: what it had found before, and would find again."""

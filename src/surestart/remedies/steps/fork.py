@@ -11,13 +11,16 @@ from surestart.facts.checkpoint.manifest import local_folder
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.failpoints import fail_point
+from surestart.history.describe_run import named
+from surestart.journal.journal import WITHDRAWN, read_journals, read_plan_text
 from surestart.remedies.basis.cut_checkpoint import forget_marker, write_cut
 from surestart.remedies.basis.fork_folder import drop_folder, open_folder, read_fork_note, refuse_others, write_whole
-from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.plan import FORK, Step, parse_plan, plan_again
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
 from surestart.streams.as_pipeline import environment_of_streams, stage_of_stream
-from surestart.streams.project_file import FILE, parse_project_text
+from surestart.streams.project_file import FILE, parse_project_text, read_project_file
+from surestart.typed import surestart
 from surestart.words.finding import Severity
 from surestart.words.next_commands import Commands
 
@@ -64,6 +67,29 @@ def check_fork(run: StepContext) -> None:
     there = read_fork_note(folder)
     if there is not None and there.get("digest") == run.digest:
         refuse_others(folder, list(note["tables"]), str(note["query"]))
+        _refuse_forks_of_it(run, folder)
+
+
+def _refuse_forks_of_it(run: StepContext, folder: Path) -> None:
+    """Raises where a fork of the fork is there, whose rows may be files that this one has written."""
+    if not (folder / FILE).exists():
+        return
+    environment = environment_of_streams(read_project_file(folder / FILE))
+    for journal in read_journals(environment, run.spark):
+        if journal.state == WITHDRAWN or journal.first.remedy != run.plan.remedy:
+            continue
+        plan = parse_plan(
+            read_plan_text(run.spark, environment, journal.digest), f"the journal's plan {journal.digest}"
+        )
+        other = next((Path(str(step.arguments["folder"])) for step in plan.steps if plan.method == FORK), None)
+        if other is not None and (read_fork_note(other) or {}).get("digest") == journal.digest:
+            raise Refused(
+                f"{other} is a fork of the fork {folder}",
+                meaning="Its table reads files of this one, and could not be read any more. Nothing was changed.",
+                next=surestart("undo", journal.digest[:12], "--confirm", plan.target, place=named(environment)),
+                do_not="remove the folder by hand.",
+                code="ForkHoldsOthers",
+            )
 
 
 def _refuse_unsafe(run: StepContext, step: Step, folder: Path) -> None:

@@ -133,7 +133,7 @@ def _end(store: ShownRows) -> str:
         return f"{rows}; then it cannot be read: {inert(store.failure, 400)}"
     if store.more:
         return f"{rows}, and there are more: --limit 0 shows all"
-    return rows if store.shown else "no row"
+    return rows if store.shown else "no row" if store.wanted is None else "no row has that key"
 
 
 LINE_LIMIT = 2_000

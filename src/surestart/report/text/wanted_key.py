@@ -101,7 +101,7 @@ def _parted(text: str, columns: Sequence[Sequence[KeyColumn]]) -> tuple[str | No
         return meant, text[len(meant) + 1 :]
     if "=" in text:
         said = dict.fromkeys(column.text for of_one in columns for column in of_one)
-        raise NotInState(f"column {text.partition('=')[0]} in a key", tuple(said) or ("no column",))
+        raise NotInState(f"key column {text.partition('=')[0]}", tuple(said) or ("none",))
     return None, text
 
 
