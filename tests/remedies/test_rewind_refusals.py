@@ -166,6 +166,19 @@ DAMAGES: dict[str, tuple[Callable[[Lake], object], int, str, str]] = {
         "BatchNotPossible",
         "bounded by its offsets",
     ),
+    "offsets lost": (lambda lake: (lake.place / "offsets/2").unlink(), 2, "BatchNotPossible", "offsets/2 is not there"),
+    "offsets before it lost": (
+        lambda lake: (lake.place / "offsets/1").unlink(),
+        2,
+        "BatchNotPossible",
+        "cannot go back to batch 2: offsets/1 is not there; batches 0 to 0, 3 to 3 are possible",
+    ),
+    "a commit lost": (
+        lambda lake: (lake.place / "commits/2").unlink(),
+        2,
+        "BatchNotPossible",
+        "commits/2 is not there",
+    ),
     "state purged": (
         lambda lake: [(lake.place / f"state/0/0/{one}.delta").unlink() for one in (1, 2)],
         1,

@@ -91,15 +91,28 @@ def choose_batch(
         why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"
         if committed < batch <= planned:
             why += ", which is in flight: planned, and not committed"
-        elif batch in kept and (missing := find_missing_state(checkpoint, batch + 1)):
-            why += f": {missing.detail}"
-        raise not_possible(environment, link, why, between, last)
+        elif lacks := _lacks(checkpoint, kept, batch):
+            why += f": {lacks}"
+        nearest = max((one for one in possible if one < batch), default=last)
+        raise not_possible(environment, link, why, between, nearest)
     fault = find_fault(storage, batch)
     if fault:
         whole = newest_whole(storage, [one for one in possible if one < batch])
         offered = f"the newest that is whole is batch {whole}" if whole is not None else "no older one is whole"
         raise not_possible(environment, link, f"cannot go back to batch {batch}: {fault}", offered, whole)
     return Chosen(batch, bounds, by_time)
+
+
+def _lacks(checkpoint: Checkpoint, kept: Sequence[int], batch: int) -> str:
+    """What of a batch between those that are kept is not there; "" where it is older than all of them."""
+    if batch in kept:
+        missing = find_missing_state(checkpoint, batch + 1)
+        return missing.detail if missing else ""
+    if batch < kept[0]:
+        return ""
+    entries = {"offsets": set(checkpoint.offsets_folder.ids), "commits": set(checkpoint.commits_folder.ids)}
+    read = (("offsets", batch), ("commits", batch), ("offsets", batch - 1))
+    return next((f"{log}/{number} is not there" for log, number in read if number not in entries[log]), "")
 
 
 def _ranges(batches: Sequence[int]) -> str:
