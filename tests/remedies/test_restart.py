@@ -105,6 +105,20 @@ def test_a_sink_that_counts_batches_alone_drops_the_first_ones(tmp_path: Path) -
     assert "drops the first 5 batches of a new checkpoint, so their rows do not come at all" in str(plan.statements)
 
 
+def test_a_table_that_each_batch_writes_anew_gets_no_row_twice(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    write_commit(table, 0, *create())
+    for batch in range(5):
+        said = {"queryId": QUERY_ID, "epochId": str(batch), "outputMode": "Complete"}
+        note = info("STREAMING UPDATE", operationParameters=said, operationMetrics={"numOutputRows": "9"})
+        write_commit(table, batch + 1, note, txn(QUERY_ID, batch), add(f"f{batch}"))
+    plan = plan_of(tmp_path, f"sink = {{ delta = '{table}' }}", [kafka(n) for n in range(5)], from_batch=3)
+
+    said = "\n".join(plan.statements)
+    assert "writes the whole result anew: no row comes twice" in said
+    assert "come twice" not in said.replace("no row comes twice", "")
+
+
 def test_a_table_that_is_behind_lacks_the_batches_between(tmp_path: Path) -> None:
     table = table_of(tmp_path, 2)
     plan = plan_of(tmp_path, f"sink = {{ delta = '{table}' }}", [kafka(n) for n in range(6)], from_batch=4)

@@ -43,7 +43,7 @@ def judge_fresh(case: SinkCase) -> SinkAcceptance:
         if sink.new:
             return case.answer(Acceptance.ACCEPTS, "holds rows of others only, as declared")
     writing = [commit for commit in evidence.commits if is_writing(commit)]
-    if not case.explicit_start and writing and all(_replaces_all(commit) for commit in writing):
+    if not case.explicit_start and writing and all(replaces_all(commit) for commit in writing):
         return case.answer(Acceptance.ACCEPTS, "is replaced as a whole by each batch", writers.replaced(sink, commands))
     by_insert = only_inserts(writing)
     if case.keyed or (by_insert and sink.shared is False):
@@ -84,7 +84,7 @@ def _judge_own_output(case: SinkCase, former: dict[str, int]) -> SinkAcceptance:
     )
 
 
-def _replaces_all(commit: Commit) -> bool:
+def replaces_all(commit: Commit) -> bool:
     """Delta's sink in output mode "complete" writes the whole result anew with each batch."""
     return commit.operation == "STREAMING UPDATE" and commit.parameters.get("outputMode") == "Complete"
 

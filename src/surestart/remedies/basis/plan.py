@@ -24,7 +24,7 @@ from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.history.describe_run import named, plan_command, settings_of
 from surestart.journal.protocol import STEP_KINDS, kind_of
 from surestart.remedies.basis.chain import Chain, Link
-from surestart.typed import PLAN_FILE, NextCommand, Place, Words, surestart, word, words_in
+from surestart.typed import NextCommand, Place, Words, surestart, word, words_in
 
 SCHEMA_VERSION = 1
 # The method of a rewind that changes nothing of the stream.
@@ -234,7 +234,7 @@ def _unreadable(where: str, what: str) -> UsageError:
     return UsageError(
         f"{where} {what}",
         meaning="Nothing was changed.",
-        next=surestart("plan", "reset", "raw-ingest", *PLAN_FILE),
+        next=surestart("plan", "--help", note="it writes one"),
         code="PlanUnreadable",
     )
 

@@ -45,6 +45,7 @@ from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
 from surestart.library_types import SparkSession
+from surestart.verdict.acceptance_fresh import replaces_all
 
 SHOWN = 10
 
@@ -285,6 +286,9 @@ def _of_query(sink: SinkDeclaration, held: SinkEvidence, query_id: str, batch: i
     if not ours:
         return f"names no batch of this query: what batch {batch} and later ones wrote comes twice, uncounted"
     newest = max(ours.values())
+    own = [commit for commit in held.commits if app_ids(commit) & ours.keys()]
+    if own and all(map(replaces_all, own)):
+        return "each batch writes the whole result anew: no row comes twice, and what is not read again is not in it"
     if newest < batch - 1:
         return f"holds batches up to {newest}: those of {newest + 1}..{batch - 1} do not come at all"
     if newest < batch:
