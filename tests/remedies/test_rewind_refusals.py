@@ -359,6 +359,20 @@ def test_a_sink_that_cannot_go_back_is_named_with_why_and_with_what_is_left(lake
     assert "plan restart orders --from-batch" in str(error.next)
 
 
+def test_a_table_whose_log_begins_with_a_clone_goes_back_to_no_batch_before_it(lake: Lake) -> None:
+    """Its first version holds the rows up to batch 2, as a fork at batch 2 has them."""
+    for path in (lake.table / "_delta_log").iterdir():
+        path.unlink()
+    write_commit(lake.table, 0, info("CLONE"), *create()[1:], *(add(f"{number}.parquet") for number in (1, 2, 3)))
+    write_commit(lake.table, 1, info("WRITE", timestamp=BEGAN), txn(OURS, 2))
+    for batch in (3, 4):
+        lake.commit(batch - 1, OURS, batch)
+    refused = lake.refused(1)
+    assert refused.code == "BatchNotPossible"
+    assert "batches 2 to 3 are possible (bounded by its table: the oldest that the log of" in refused.what
+    assert lake.plan(2).steps[0].arguments["to"] == 1
+
+
 def test_how_far_the_source_reaches_back_is_said_with_the_other_bounds(lake: Lake) -> None:
     def said() -> str:
         return next(line for line in lake.plan(3).statements if line.startswith("How far back"))
