@@ -87,8 +87,10 @@ CONNECT_SERVER := .venv-$(CONNECT_LINE)
 CONNECT_STAMP := $(CONNECT)/.installed
 PYTHON312 ?= python3.12
 
-test-connect: setup $(CONNECT_STAMP) $(CONNECT_SERVER)/.installed ## the same tests on a Spark Connect server, by pyspark and by databricks-connect
+test-connect: setup $(CONNECT_STAMP) $(CONNECT_SERVER)/.installed .venv-3.5/.installed ## the same tests on a Spark Connect server, by pyspark, a client of 3.5 and databricks-connect
 	@$(BIN)/python -m tests.connect.with_server $(BIN)/python -m pytest -q -m "not chaos" --timeout=600 $(CONNECT_TESTS) $(ARGS)
+	@$(BIN)/python -m tests.connect.with_server .venv-3.5/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" --timeout=600 \
+	  tests/connect tests/gate/test_start_gate.py $(ARGS)
 	@$(CONNECT_SERVER)/bin/python -m tests.connect.with_server --worker $(CONNECT)/bin/python \
 	  $(CONNECT)/bin/python -m pytest -q -p no:cacheprovider -m "not chaos" tests/connect tests/gate/test_start_gate.py $(ARGS)
 
