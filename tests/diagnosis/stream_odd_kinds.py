@@ -50,6 +50,9 @@ def rows_by_spark(folder: Folder) -> Rows:
 
 def by_name(spark: Any, folder: Folder, files: int) -> Any:
     name = folder.root.name.replace("-", "_")
+    # In a thread without an active session Delta 4.4 loads the table as one of a path alone, and toTable fails
+    # (DELTA_INVALID_V1_TABLE_CALL). This makes the session the thread's.
+    spark.createDataFrame([], "id INT")
     writer = now(read(spark, folder, files).writeStream.format("delta"), folder)
     return writer.option("path", str(folder.out)).toTable(f"`{name}`")
 
