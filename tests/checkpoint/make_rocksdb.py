@@ -184,12 +184,13 @@ def restart(spark: Any, folder: Path, landing: Path) -> dict[str, str]:
     outcomes = {}
     for kind in KINDS:
         for name, damage in DAMAGES.items():
-            kept, started = folder / f"{kind}, {name}", folder / "started"
+            kept = folder / f"{kind}, {name}"
             shutil.copytree(folder / kind, kept)
             damage(kept)
+            # Each in a folder of its own: the maintenance thread may still write into the one before.
+            started = folder / "started" / kept.name
             shutil.copytree(kept, started)
             outcomes[kept.name] = run(spark, kind, landing, started)
-            shutil.rmtree(started)
     return outcomes
 
 
