@@ -158,8 +158,9 @@ _OLD_GZ = re.compile(r"v(?P<version>[0-9]{1,9})\.metadata\.json\.gz")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """query: of the stream that made it, "" for another writer. epoch: which of its batches. manifests: its list of
-    them, by its path."""
+    """query: of the stream that made it, "" for another writer.
+    epoch: which of its batches.
+    manifests: the path of its list of them."""
 
     id: int
     parent: int | None
