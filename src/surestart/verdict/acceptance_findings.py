@@ -209,7 +209,8 @@ def renewed_duplicates(
         "The batch is merged again by key, which changes nothing."
         if keyed
         else "`metadata` was lost or replaced, so the sink does not recognise "
-        f"{'the batch in flight' if next_batch.replayed else 'what it holds when it comes again'}: its rows are doubled.",
+        f"{'the batch in flight' if next_batch.replayed else 'what it holds, when it comes again'}: its rows are "
+        "doubled.",
         commands.run() if keyed else commands.plan("resume"),
         "start the query; put back `metadata` from a backup only while it is stopped.",
     )
