@@ -284,6 +284,15 @@ def test_a_table_that_each_batch_writes_anew_is_not_doubled_by_a_new_checkpoint(
         assert codes(answer) == (code,)
 
 
+def test_an_aggregation_may_write_its_whole_result_into_a_table_that_was_made_anew() -> None:
+    """In output mode complete it does, from its state, and nothing is lost. The checkpoint does not say its mode."""
+    anew = table(commits=(Commit(0, NOW, "CREATE TABLE", {}),), has_rows=False)
+    begun = NextBatch(5, QUERY_ID, False, planned_at=planned(4))
+    for state, severity in (((), Severity.UNSAFE), (("stateStoreSave",), Severity.CANNOT_TELL)):
+        (answer,) = diagnose_acceptance(replace(stage(BUILTIN), state=state), begun, {"/t": anew}, NOW)
+        assert [(one.code, one.severity) for one in answer.findings] == [("SINK_NEVER_SAW_QUERY", severity)]
+
+
 OURS = [streamed(batch, batch, QUERY_ID) for batch in range(3)]
 
 

@@ -8,7 +8,7 @@ otherwise                              another writer or another self: cannot te
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from surestart.facts.delta import Commit
 from surestart.facts.evidence.sink_evidence import app_ids, is_query_id
@@ -17,7 +17,10 @@ from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.batch_times import batches_by_time, is_writing
 from surestart.verdict.lost_output import find_lost_output
-from surestart.words.finding import Acceptance, Finding
+from surestart.words.finding import Acceptance, Finding, Severity
+
+# As Spark names the operator; its state has all that output mode complete writes.
+AGGREGATION = "stateStoreSave"
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,9 @@ def _judge_never_saw(case: SinkCase) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, "the query id is lost and no other names this query", finding)
     anew = was_made_anew(case)
     finding = say.never_saw(sink, case.next.query_id, batch, commands, made_anew=anew, may_leave_out=case.may_leave_out)
+    if AGGREGATION in case.declaration.state and finding.severity is Severity.UNSAFE:
+        meaning = f"{finding.meaning} In output mode complete an aggregation writes its whole result anew."
+        finding = replace(finding, severity=Severity.CANNOT_TELL, meaning=meaning)
     return case.answer(
         Acceptance.ACCEPTS, f"knows no batch of this query: {batches_text(0, batch - 1)} is not in it", finding
     )

@@ -191,6 +191,7 @@ def _ask_sinks(
         checkpoint=checkpoint.location,
         sources=tuple(SourceDeclaration(source.kind, source.id) for source in checkpoint.sources),
         sinks=tuple(sinks),
+        state=tuple(operator.name or "" for operator in checkpoint.state.operators),
     )
     return diagnose_acceptance(declaration, next_batch, evidence, now, commands=commands), evidence
 
