@@ -152,12 +152,18 @@ def _judge_never_saw(case: SinkCase) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, "the query id is lost and no other names this query", finding)
     anew = was_made_anew(case)
     finding = say.never_saw(sink, case.next.query_id, batch, commands, made_anew=anew, may_leave_out=case.may_leave_out)
-    if AGGREGATION in case.declaration.state and finding.severity is Severity.UNSAFE:
-        meaning = f"{finding.meaning} In output mode complete an aggregation writes its whole result anew."
-        finding = replace(finding, severity=Severity.CANNOT_TELL, meaning=meaning)
+    finding = open_if_aggregated(case, finding)
     return case.answer(
         Acceptance.ACCEPTS, f"knows no batch of this query: {batches_text(0, batch - 1)} is not in it", finding
     )
+
+
+def open_if_aggregated(case: SinkCase, finding: Finding) -> Finding:
+    """What the table lacks may be written once more, from the state of an aggregation."""
+    if AGGREGATION not in case.declaration.state or finding.severity is not Severity.UNSAFE:
+        return finding
+    meaning = f"{finding.meaning} In output mode complete an aggregation writes its whole result anew."
+    return replace(finding, severity=Severity.CANNOT_TELL, meaning=meaning)
 
 
 def was_made_anew(case: SinkCase) -> bool:

@@ -28,7 +28,7 @@ from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.acceptance_fresh import judge_fresh, overwrites, takes_its_place
-from surestart.verdict.acceptance_identity import judge_forgotten, was_made_anew
+from surestart.verdict.acceptance_identity import judge_forgotten, open_if_aggregated, was_made_anew
 from surestart.verdict.batch_times import BatchTime, Trace, counts_batches, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Severity
@@ -235,6 +235,7 @@ def _made_by_the_newest(trace: Trace) -> bool:
 def _made_anew(case: SinkCase) -> SinkAcceptance:
     batch = case.next.batch
     finding = say.never_saw(case.sink, case.next.query_id, batch, case.commands, made_anew=True)
+    finding = open_if_aggregated(case, finding)
     missing = batches_text(0, batch - 1)
     return case.answer(Acceptance.ACCEPTS, f"was made anew since batch {batch - 1}: {missing} is not in it", finding)
 
