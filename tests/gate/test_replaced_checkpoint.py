@@ -37,7 +37,7 @@ def put_another_in_its_place(environment: Environment, stage: str = "raw-ingest"
     (checkpoint / "metadata").write_text(f'{{"id":"{OTHER}"}}')
 
 
-BESIDE = pytest.mark.long(instead="test_in_the_first_batch_of_a_new_checkpoint[sensor_raw]")
+BESIDE = pytest.mark.long(instead="test_in_the_first_batch_of_a_new_checkpoint")
 
 
 @pytest.mark.parametrize(

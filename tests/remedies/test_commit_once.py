@@ -94,6 +94,7 @@ def test_rows_that_do_not_stay_go_once_and_the_table_stays_what_it_is(
     assert read_delta_log(table.path).latest_version == version + 1
 
 
+@pytest.mark.long(instead="test_an_undo_that_died_between_its_mark_and_its_restore_goes_on")
 def test_a_mark_changes_no_row_and_names_the_restore_behind_it(spark: Any, table: Table) -> None:
     before = held(spark, table)
     version = read_delta_log(table.path).latest_version

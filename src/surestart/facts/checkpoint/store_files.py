@@ -154,6 +154,7 @@ class StoreVersions:
 
     full: versions with a snapshot.
     steps: a delta or changelog.
+    torn: one that is there and is cut off; not among the steps.
     ids: their uuids.
     broken: snapshots that a start would choose and cannot load, and why.
     lacks: format 2, of each id of the version that the next start loads: what of it is not there, or "".
@@ -161,6 +162,7 @@ class StoreVersions:
 
     full: frozenset[int] = frozenset()
     steps: frozenset[int] = frozenset()
+    torn: frozenset[int] = frozenset()
     ids: Mapping[int, frozenset[str]] = field(default_factory=dict)
     broken: Mapping[int, str] = field(default_factory=dict)
     lacks: Mapping[tuple[int, str], str] = field(default_factory=dict)

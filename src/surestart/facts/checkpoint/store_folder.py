@@ -153,19 +153,20 @@ def read_versions(
     broken: dict[int, str] = {}
     lacking: dict[tuple[int, str], str] = {}
     rows: tuple[int, int] | None = None
+    torn: frozenset[int] = frozenset()
     if walk.needed is not None:
         names = {name: length for name, _, length in entries}
         base = max((version for version in full if version <= walk.needed), default=0)
         if walk.crcs:
             _check_crcs(walk, folder, names, base, steps, broken, tally)
         if walk.storage.kind == "local":
-            _check_ends(walk, folder, names, base, steps, broken, tally)
+            torn = _check_ends(walk, folder, names, base, steps, broken, tally)
         if base and base not in broken:
             rows = _check_snapshot(walk, folder, names, below, base, broken, tally)
         for one in ids.get(walk.needed, ()):
             lacking[walk.needed, one] = _lacking(walk, folder, names, below, one)
     kept = {version: frozenset(found) for version, found in ids.items()}
-    return StoreVersions(frozenset(full), frozenset(steps), kept, broken, lacking, files, size, rows)
+    return StoreVersions(frozenset(full), frozenset(steps), torn, kept, broken, lacking, files, size, rows)
 
 
 def _lacking(walk: StateWalk, folder: str, names: Mapping[str, int], below: Mapping[str, int], own: str) -> str:
@@ -294,10 +295,11 @@ def _check_ends(
     steps: set[int],
     broken: dict[int, str],
     tally: StateTally,
-) -> None:
-    """Takes out the versions whose file is cut off: there may be no checksum that says so. Format 2 may have several
-    files of a version, and `_lacking` asks of those that are needed."""
+) -> frozenset[int]:
+    """Takes out the versions whose file is cut off: there may be no checksum that says so. Gives the steps among them.
+    Format 2 may have several files of a version, and `_lacking` asks of those that are needed."""
     assert walk.needed is not None
+    torn = set()
     for name, length in names.items():
         match = STATE_FILE.fullmatch(name)
         if not match or not length or match.group(2) or match.group(3) == "zip":
@@ -312,6 +314,8 @@ def _check_ends(
                 broken[version] = f"a whole {name} ({why})"
             else:
                 steps.discard(version)
+                torn.add(version)
+    return frozenset(torn)
 
 
 def _cut_off(walk: StateWalk, path: str, size: int) -> str:

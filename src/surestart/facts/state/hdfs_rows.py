@@ -49,11 +49,12 @@ class TooLarge(UnknownForm):
 
 
 def chain(versions: StoreVersions, version: int) -> tuple[int, list[int]]:
-    """The snapshot that `version` begins with, 0 for none, and the changes to be put on it."""
+    """The snapshot that `version` begins with, 0 for none, and the changes to be put on it. A torn one is among them:
+    whoever reads it says so, and by its name."""
     base = max((number for number in versions.full if number <= version), default=0)
     # Not a list yet: whoever asks may ask for any number.
     steps = range(base + 1, version + 1)
-    lost = next((number for number in steps if number not in versions.steps), None)
+    lost = next((number for number in steps if number not in versions.steps | versions.torn), None)
     if lost is not None:
         kept = sorted(versions.full | versions.steps)
         raise NotInState(f"version {lost}, which version {version} is made of", tuple(map(str, kept)))
