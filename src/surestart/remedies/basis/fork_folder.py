@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from surestart.failpoints import fail_point
 from surestart.fork import CHECKPOINTS, NOTE, TABLES
 from surestart.history.claim_file import take_claim
 from surestart.remedies.basis.durable import sync
+from surestart.remedies.basis.move_aside import RETIRED
 from surestart.streams.change_file import toml_text
 from surestart.streams.project_file import FILE, SOURCE_KINDS, parse_project_text
 from surestart.typed import typed
@@ -50,6 +52,10 @@ def open_folder(place: Path, note: dict[str, Any]) -> None:
         place.mkdir(exist_ok=True)
         write_whole(place / NOTE, json.dumps(note, indent=2, sort_keys=True) + "\n")
     fail_point("remedy.fork.opened")
+
+
+# What a remedy of the fork itself has put aside: by its digest.
+_OF_A_REMEDY = re.compile(r"[0-9a-f]{16}(-[a-z]+)?(\.complete)?")
 
 
 def is_free(place: Path) -> bool:
@@ -82,7 +88,11 @@ def refuse_others(place: Path, tables: list[str], checkpoint: str) -> None:
     found = [path for path in _listed(place) if path.name not in _OURS and path.name != _DRAFT]
     known = {*tables, "surestart_runs", "surestart_remedies", "surestart_kept"}
     found += [path for path in _listed(place / TABLES) if path.name not in known]
-    found += [path for path in _listed(place / CHECKPOINTS) if path.name not in (checkpoint, f"{checkpoint}.complete")]
+    own = (checkpoint, f"{checkpoint}.complete", RETIRED)
+    found += [path for path in _listed(place / CHECKPOINTS) if path.name not in own]
+    for query in _listed(place / CHECKPOINTS / RETIRED):
+        aside = _listed(query) if query.is_dir() else [query]
+        found += [path for path in aside if not _OF_A_REMEDY.fullmatch(path.name)]
     if found:
         raise Refused(
             f"in the fork {place} is something that it did not make: {found[0].relative_to(place)}",
