@@ -167,9 +167,10 @@ def of_another(example: Example) -> None:
 
 def swapped(example: Example) -> None:
     """The table was made anew under its name."""
-    schema = examples_scene.session().read.format("delta").load(str(example.table)).schema
-    shutil.rmtree(example.table)
-    examples_scene.session().createDataFrame([], schema).write.format("delta").save(str(example.table))
+    table = str(example.table)
+    schema = examples_scene.session().read.format("delta").load(table).schema
+    shutil.rmtree(table)
+    examples_scene.session().createDataFrame([], schema).write.format("delta").save(table)
 
 
 SHAPES: tuple[tuple[Callable[[Example], None], bool], ...] = (
