@@ -235,11 +235,11 @@ def test_a_dry_run_writes_nothing_and_names_the_command_that_does(tmp_path: Path
     lake = small_lake(tmp_path / "root")
     lake.stream("chk/one", lake.table("t/one"))
     path = tmp_path / "it's mine.toml"
-    called("--checkpoints", tmp_path / "root", "-o", path, "--dry-run")
+    called("--checkpoints", tmp_path / "root", "--tables", tmp_path / "root", "-o", path, "--dry-run")
 
     assert not path.exists()
     assert "[stream.one]" in called.out
-    assert "Next: surestart adopt --checkpoints" in called.out
+    assert f"Next: surestart adopt --checkpoints {tmp_path / 'root'} --tables {tmp_path / 'root'} -o" in called.out
 
 
 def test_json_says_it_all_and_progress_goes_to_stderr(lake: Lake, tmp_path: Path, called: Called) -> None:
@@ -287,6 +287,26 @@ def test_a_table_that_cannot_be_read_is_named_and_no_sink_is_guessed(tmp_path: P
     assert called("--checkpoints", tmp_path / "root", "-o", path) == 4
     assert read_project_file(path).streams[0].sinks == ()
     assert "not read: 1" in called.out
+
+
+@pytest.mark.parametrize("unread", ["metadata", "offsets", "offsets/3"])
+def test_a_checkpoint_that_cannot_be_read_is_named_and_its_query_is_not_called_unknown_to_the_tables(
+    tmp_path: Path, called: Called, unread: str
+) -> None:
+    """A folder in a file's place, and a file in a folder's, are refused to everybody, root included."""
+    lake = small_lake(tmp_path / "root")
+    lake.stream("chk/one", lake.table("t/one"))
+    place, path = tmp_path / "root/chk/one" / unread, tmp_path / "s.toml"
+    was_folder = place.is_dir()
+    shutil.move(place, tmp_path / "aside")
+    place.touch() if was_folder else place.mkdir()
+
+    assert called("--checkpoints", tmp_path / "root", "-o", path) == 4
+    assert "1 checkpoint, 1 table;" in called.out
+    assert "1 stream added to" in called.out
+    assert "not read: 1" in called.out
+    assert ("its query id is not known: metadata: " in path.read_text()) == (unread == "metadata")
+    assert "no batch was planned yet" not in path.read_text()
 
 
 # What remedies keep beside a checkpoint, and the logs of tables, into which no listing goes.

@@ -57,12 +57,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(adoption_json(adoption, path, args.dry_run))
     else:
-        named = [part for root in roots for part in ("--checkpoints", root)]
-        again = surestart("adopt", *named, "-o", path) if args.dry_run else NOTHING
+        again = surestart("adopt", *_as_named(args), "-o", path) if args.dry_run else NOTHING
         sys.stdout.write(render_adoption(adoption, path, again))
     if adoption.unread:
         return EXIT_CANNOT_TELL
     return EXIT_FINDINGS if adoption.notes or any(one.questions for one in adoption.adopted) else EXIT_FINE
+
+
+def _as_named(args: argparse.Namespace) -> list[str]:
+    from surestart.streams.stream import absolute_place
+
+    named = [("--checkpoints", root) for root in args.checkpoints] + [("--tables", root) for root in args.tables]
+    return [part for option, root in named for part in (option, absolute_place(root))]
 
 
 def read_roots(args: argparse.Namespace) -> list[str]:

@@ -40,7 +40,14 @@ STREAM_KEYS = ("checkpoint", "source", "sink", "other_sinks", "output_mode", "st
 OUTPUT_MODES = ("append", "update", "complete")
 _LONGEST = 16 << 20
 # Said of a sink beside its kind.
-SINK_KEYS = ("shared", "new", "keys", "app_id", "ledger", "bootstrap")
+SINK_KEYS = {
+    "shared": "true",
+    "new": "true",
+    "keys": '["id"]',
+    "app_id": '"NAME"',
+    "ledger": '"TABLE"',
+    "bootstrap": '"host:port"',
+}
 _SOURCES_BY_PATH = ("delta", "files", "auto-loader", "iceberg")
 _NO_PATHS = ("kafka", "jdbc", "postgres", "foreach", "console", "memory", "noop", "other", "rate", "kinesis")
 
@@ -200,8 +207,8 @@ class _Reader:
             elif key == "bootstrap" and kind == "kafka" and isinstance(value, str):
                 sink = replace(sink, bootstrap=read_sink_name(f"kafka://{value}/{target}").bootstrap)
             else:
-                known = ", ".join(SINK_KEYS)
-                raise self.bad(f"sink: {key} = {value!r} says nothing of a sink: {known}", "sink")
+                known = ", ".join(f"{name} = {form}" for name, form in SINK_KEYS.items())
+                raise self.bad(f"sink: {key} = {value!r} says nothing of a sink; it is said so: {known}", "sink")
         return sink
 
     def kind(self, what: str, said: Mapping[str, Any], kinds: tuple[str, ...]) -> tuple[str, str]:

@@ -22,14 +22,14 @@ def render_adoption(adoption: Adoption, path: Path, again: NextStep = NOTHING) -
 
 
 def _lines(adoption: Adoption, path: Path, again: NextStep) -> Iterator[str]:
-    found = f"{adoption.checkpoints:,} checkpoints, {adoption.tables:,} tables"
+    found = f"{_count(adoption.checkpoints, 'checkpoint')}, {_count(adoption.tables, 'table')}"
     yield f"{found}; {adoption.known:,} known to {path} before."
     new = adoption.adopted
     if again and new:
         yield ""
         yield adoption.text
     verb = "would be added to" if again else "added to"
-    yield f"{len(new):,} streams {verb} {path}." if new else f"Nothing to add to {path}."
+    yield f"{_count(len(new), 'stream')} {verb} {path}." if new else f"Nothing to add to {path}."
     for one in new[:_SHOWN] if not again else ():
         yield f"  {one.name:32} {inert(one.joined.checkpoint.location)}{_open(one)}"
     if len(new) > _SHOWN and not again:
@@ -45,6 +45,10 @@ def _lines(adoption: Adoption, path: Path, again: NextStep) -> Iterator[str]:
             yield f"  … {len(of_kind) - _SHOWN:,} more: --json has all of them"
     yield ""
     yield f"Next: {_next(adoption, path, again)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _open(one: Adopted) -> str:

@@ -87,6 +87,7 @@ def adopt(roots: Sequence[str], project: ProjectFile | None = None, say: Say = l
         gone = [known[place] for place in known if place.startswith(below) and place not in found]
         notes += [_gone(stream, adopted) for stream in gone]
     notes += [AdoptionNote(NOT_READ, (one.location,), one.why, one.next) for one in places.unread]
+    notes += [AdoptionNote(NOT_READ, (one.location,), one.unread) for one in checkpoints if one.unread]
     notes += [AdoptionNote(NOT_READ, (table.location,), table.problem) for table in tables if table.problem]
     return Adoption(tuple(adopted), there, tuple(notes), len(checkpoints), len(tables))
 

@@ -33,8 +33,9 @@ class FoundSource:
 
 @dataclass(frozen=True)
 class FoundCheckpoint:
-    """state: the names of its stateful operators, "" for one that has left none.
-    faults: files that are not what Spark writes."""
+    """query_id: "" where it is lost, or could not be read.
+    state: the names of its stateful operators, "" for one that has left none.
+    unread: which of its files could not be read, or hold something else, and why; what they name is not known."""
 
     location: str
     query_id: str
@@ -42,7 +43,7 @@ class FoundCheckpoint:
     sources: tuple[FoundSource, ...] = ()
     state: tuple[str, ...] = ()
     output_mode: str = ""
-    faults: int = 0
+    unread: str = ""
 
 
 @dataclass(frozen=True)

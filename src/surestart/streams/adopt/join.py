@@ -215,6 +215,8 @@ def _until(writer: Writer) -> str:
 
 def _hints(checkpoint: FoundCheckpoint, evidence: FoundEvidence) -> Iterable[str]:
     """Places where a person may look to find out where the rows go. They prove nothing."""
+    if not checkpoint.query_id:
+        yield f"its query id is not known: {checkpoint.unread or 'metadata is gone'}"
     around = [one for one in evidence.tables if checkpoint.location.startswith(f"{one.location}/")]
     if around:
         yield f"the checkpoint lies inside {max(around, key=lambda one: len(one.location)).location}"

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from surestart.errors import CannotTell, SurestartError
 from surestart.facts.checkpoint.file_list import plain_path
 from surestart.facts.checkpoint.find_checkpoints import ICEBERG
-from surestart.facts.checkpoint.log_file import FormatError
+from surestart.facts.checkpoint.log_file import FormatError, LogFault
 from surestart.facts.checkpoint.positions import (
     DELTA,
     FILES,
@@ -47,7 +47,8 @@ _ONE_OF_MANY = re.compile(r"=|^\d+$|(?<!\d)20\d{2}[-_.]?(?:0[1-9]|1[0-2])")
 
 
 def read_checkpoints(places: Places) -> list[FoundCheckpoint]:
-    """Those of the places that are checkpoints, and not a folder with a file called `metadata`."""
+    """Those of the places that are checkpoints, and not a folder with a file called `metadata`. One that cannot be read
+    is one: whoever walked there has seen its logs."""
     found = []
     for place in places.checkpoints:
         storage = bounded(place)
@@ -59,7 +60,8 @@ def read_checkpoints(places: Places) -> list[FoundCheckpoint]:
 
 
 def _is_a_checkpoint(checkpoint: Checkpoint) -> bool:
-    return bool(checkpoint.offsets_folder.ids or checkpoint.commits_folder.ids or checkpoint.state.operators)
+    logs = (checkpoint.offsets_folder, checkpoint.commits_folder)
+    return any(log.ids or log.exists is not False for log in logs) or bool(checkpoint.state.operators)
 
 
 def _found_checkpoint(checkpoint: Checkpoint, storage: Storage) -> FoundCheckpoint:
@@ -69,8 +71,14 @@ def _found_checkpoint(checkpoint: Checkpoint, storage: Storage) -> FoundCheckpoi
         last_batch=checkpoint.latest_planned,
         sources=tuple(_found_source(source, storage) for source in checkpoint.sources),
         state=tuple(operator.name or "" for operator in checkpoint.state.operators),
-        faults=len(checkpoint.faults),
+        unread=_unread(checkpoint),
     )
+
+
+def _unread(checkpoint: Checkpoint) -> str:
+    """Of what names the query and its sources."""
+    found = [checkpoint.metadata_fault, *checkpoint.offsets_folder.faults, *checkpoint.offsets.values()]
+    return "; ".join(dict.fromkeys(f"{one.path}: {one.detail}" for one in found if isinstance(one, LogFault)))
 
 
 def _found_source(source: CheckpointSource, storage: Storage) -> FoundSource:

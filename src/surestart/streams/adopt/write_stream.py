@@ -45,7 +45,8 @@ def _sources(joined: Joined) -> Iterator[str]:
     told = [_source(one) for one in joined.sources]
     asks = [comment(f"{one.source.kind}: {one.asks}") for one in joined.sources if one.asks]
     if not told:
-        yield "# source = ?  no batch was planned yet"
+        unread = comment(joined.checkpoint.unread)
+        yield f"# source = ?  {f'not read: {unread}' if unread else 'no batch was planned yet'}"
     elif all(told):
         yield from _key("source", [one for one in told if one], "")
         yield from (f"#   {ask}" for ask in asks)
