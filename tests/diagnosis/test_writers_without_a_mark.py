@@ -178,9 +178,40 @@ def test_commits_beyond_the_newest_batch_are_a_rewound_checkpoint_or_another_wri
     # Somebody else has written between our batches before: it may be theirs.
     beside = [write(batch * 2 + part, batch + part / 5) for batch in range(2) for part in range(2)]
     beside += [write(batch + 2, batch) for batch in range(2, 5)] + [write(7, 4.2)]
-    assert ask(beside, 5).acceptance is ACCEPTS
+    for alone, acceptance in ((None, CANNOT_TELL), (False, CANNOT_TELL), (True, ACCEPTS)):
+        sink = replace(FUNCTION, shared=alone)
+        assert ask(beside[:-1], 5, sink=sink).acceptance is ACCEPTS
+        assert ask([*beside, write(8, 4.3)], 5, sink=sink).acceptance is (DUPLICATES if alone is False else acceptance)
     # Unless the checkpoint itself shows that later batches have run.
     assert ask(beside, 5, rewound=True).acceptance is DUPLICATES
+
+
+AT_TIMES = [write(version, batch) for version, batch in enumerate((0, 2, 4))]
+ENDED = BEGIN + 3 * MINUTE + MINUTE // 2 + 1_000
+
+
+@pytest.mark.parametrize("alone", [False, None])
+@pytest.mark.parametrize("rewound", [False, True])
+def test_of_a_function_that_writes_at_times_the_end_of_its_newest_batch_tells_whose_a_commit_is(
+    alone: bool | None, rewound: bool
+) -> None:
+    """Put back to batch 3, which wrote nothing: the one commit since is of batch 4, which comes again."""
+    sink = replace(FUNCTION, shared=alone)
+    sure = DUPLICATES if rewound or alone is False else CANNOT_TELL
+
+    assert ask(AT_TIMES, 4, sink=sink, rewound=rewound, ended=(ENDED, ENDED)).acceptance is sure
+    assert ask(AT_TIMES, 4, sink=sink, rewound=rewound, ended=(ENDED, ENDED + 2 * MINUTE)).acceptance is CANNOT_TELL
+    assert ask(AT_TIMES, 4, sink=sink, rewound=rewound).acceptance is CANNOT_TELL
+    for commits, more in ((AT_TIMES, 0), ([*AT_TIMES, write(3, 4.1)], 6_000)):
+        end = ENDED + MINUTE + more
+        assert ask(commits, 5, sink=sink, ended=(end, end)).settles
+    # Nobody knows when batch 4 ended: it may be the last that wrote, or have written nothing.
+    assert ask(AT_TIMES, 5, sink=sink).acceptance is CANNOT_TELL
+    # A batch without rows has written nothing before; one that has written every time is believed without times.
+    idle = frozenset({1, 3})
+    assert ask(AT_TIMES, 4, sink=sink, idle=idle).acceptance is CANNOT_TELL
+    assert ask(APPENDS, 5, sink=sink).settles
+    assert not ask(APPENDS, 5, sink=sink, ended=(BEGIN, BEGIN)).settles
 
 
 def test_times_that_do_not_reach_to_the_newest_batch_tell_nothing_of_it() -> None:

@@ -104,8 +104,12 @@ def test_brokers_are_host_and_port_and_never_repeated(name: str) -> None:
 
 def test_the_files_of_a_copy_tell_no_time(tmp_path: Path) -> None:
     make_checkpoint(tmp_path)
-    assert next_batch_of(read_checkpoint(str(tmp_path))).committed_by is not None
+    told = next_batch_of(read_checkpoint(str(tmp_path)))
+    assert told.committed_by is not None
+    assert told.ended is not None
+    assert told.ended[0] <= told.committed_by <= told.ended[1]
     for path in tmp_path.rglob("*"):
         # Copied an hour later, with the times of that hour.
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime + 3600))
-    assert next_batch_of(read_checkpoint(str(tmp_path))).committed_by is None
+    told = next_batch_of(read_checkpoint(str(tmp_path)))
+    assert (told.committed_by, told.ended) == (None, None)

@@ -30,6 +30,7 @@ class NextBatch:
     control: batches that an operation on the checkpoint planned, which bring no row to any sink.
     committed_at: when the newest commit file was written, where the table's clock is the same one.
     committed_by: the same in ms, on any storage, where its files are as old as their batches; None for a copy.
+    ended: between which times the newest committed batch ended, in ms by the clock of the driver that planned it.
     rewound: the checkpoint shows that later batches have run.
     on_this_machine: whoever wrote it had this machine's clock.
     unknown: why nobody can say which batch comes next, or under which id; then all the rest is a guess."""
@@ -43,6 +44,7 @@ class NextBatch:
     rewound: bool = field(default=False, compare=False)
     control: frozenset[int] = frozenset()
     committed_by: int | None = field(default=None, compare=False)
+    ended: tuple[int, int] | None = field(default=None, compare=False)
     on_this_machine: bool = field(default=False, compare=False)
     unknown: str = ""
 
@@ -72,7 +74,8 @@ def next_batch_of(checkpoint: Checkpoint) -> NextBatch:
         rewound=bool(traces_of_later_batches(checkpoint)),
         control=frozenset(checkpoint.control_batches),
         committed_by=_committed_by(checkpoint),
-        on_this_machine=checkpoint.storage == "local" and checkpoint.checks_crc,
+        ended=_ended(checkpoint),
+        on_this_machine=_on_this_machine(checkpoint),
         unknown=unknown,
     )
     if checkpoint.latest_committed == planned:
@@ -95,6 +98,22 @@ def _committed_by(checkpoint: Checkpoint) -> int | None:
     if not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms or planned is None or committed is None:
         return None
     return int(committed * 1000) if abs(planned * 1000 - entry.timestamp_ms) <= WRITTEN_WITHIN_MS else None
+
+
+def _ended(checkpoint: Checkpoint) -> tuple[int, int] | None:
+    """The storage's clock may differ from the driver's. How late it found the plan of the newest batch is the most that
+    it can be ahead; how far it is behind, that does not say."""
+    committed, entry = _committed_by(checkpoint), checkpoint.latest_offsets
+    planned = checkpoint.offsets_folder.last_modified
+    if committed is None or planned is None or not isinstance(entry, OffsetLogEntry) or not entry.timestamp_ms:
+        return None
+    if _on_this_machine(checkpoint):
+        return committed, committed
+    return committed - max(0, int(planned * 1000) - entry.timestamp_ms), committed + WRITTEN_WITHIN_MS
+
+
+def _on_this_machine(checkpoint: Checkpoint) -> bool:
+    return checkpoint.storage == "local" and checkpoint.checks_crc
 
 
 def _positions(entry: OffsetLogEntry) -> list[tuple[str, str | None]]:

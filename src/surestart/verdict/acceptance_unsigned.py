@@ -20,6 +20,7 @@ nothing declared          cannot tell"""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from surestart.facts.delta.commit import merge_keys, only_inserts
 from surestart.facts.delta.taken_out import replaces_a_part, taken_out
@@ -182,7 +183,8 @@ def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
     if count == 0 and newest.count:
         finding = writers.unsigned_gap(sink, batch, trace, commands)
         return case.answer(Acceptance.CANNOT_TELL, f"holds nothing of batch {batch - 1} any more", finding)
-    if count <= usual or harmless_keys(case, trace) or (trace.others and not case.next.rewound):
+    again = False if harmless_keys(case, trace) else _comes_again(case, trace, newest, count)
+    if again is False:
         return case.answer(Acceptance.ACCEPTS, f"was written by batch {batch - 1} last; batch {batch} is new")
     commits = [commit for span in trace.spans for commit in span.commits]
     if any(commit.operation == "MERGE" for commit in commits):
@@ -191,11 +193,43 @@ def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
     if takes_its_place(commits):
         finding = writers.unsigned_more(sink, batch, count, usual, commands, replaces=True)
         return case.answer(Acceptance.CANNOT_TELL, f"was written after batch {batch - 1}, in place of others", finding)
-    if sink.shared is False or case.next.rewound:
+    if again:
         finding = writers.unsigned_more(sink, batch, count, usual, commands, sure=True)
         return case.answer(Acceptance.DUPLICATES, f"holds batches after {batch - 1}, which come again", finding)
     finding = writers.unsigned_more(sink, batch, count, usual, commands)
     return case.answer(Acceptance.CANNOT_TELL, f"was written after batch {batch - 1} as well", finding)
+
+
+class Whose(Enum):
+    """Of which batch the commits are that came since the newest batch was planned."""
+
+    ITS_OWN = "the newest batch's"
+    LATER = "one of them is younger than the newest batch's end"
+    OPEN = "nobody knows"
+
+
+def _whose(case: SinkCase, newest: BatchTime) -> Whose:
+    times, ended = [commit.timestamp for commit in newest.commits], case.next.ended
+    if ended is None or None in times:
+        return Whose.OPEN if times else Whose.ITS_OWN
+    if all(time <= ended[0] for time in times if time):
+        return Whose.ITS_OWN
+    return Whose.LATER if any(time > ended[1] for time in times if time) else Whose.OPEN
+
+
+def _comes_again(case: SinkCase, trace: Trace, newest: BatchTime, count: int) -> bool | None:
+    """Whether the table holds a later batch, which would come again; None: nobody knows. A function may write nothing
+    for a batch, and then the only commit since may be a later one's: what a batch usually makes tells only where each
+    batch before made as many."""
+    whose, usual = _whose(case, newest), trace.usual or 1
+    steady = trace.steady and not newest.idle
+    if whose is Whose.ITS_OWN or (whose is Whose.OPEN and steady and count <= usual):
+        return False
+    if trace.others and not case.next.rewound and case.sink.shared is not False:
+        return None if case.sink.shared is None else False
+    if case.sink.shared is False or case.next.rewound:
+        return True if whose is Whose.LATER or (steady and count > usual) else None
+    return None
 
 
 def harmless_keys(case: SinkCase, trace: Trace) -> tuple[str, ...]:

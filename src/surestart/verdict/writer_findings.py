@@ -122,8 +122,8 @@ def unsigned_more(
     return Finding(
         WRITTEN_SINCE,
         Severity.UNSAFE if sure else Severity.CANNOT_TELL,
-        f"{sink.target} has {count} commits without (query id, batch "
-        f"id) since batch {batch - 1} was planned; a batch makes {usual}",
+        f"{sink.target} has {count} commit{'s' * (count != 1)} without (query id, batch id) since batch {batch - 1} "
+        f"was planned; {f'a batch makes {usual}' if count > usual else 'not every batch has written'}",
         "The checkpoint was put back to an older state, so that what comes next is there already"
         + (": its rows are doubled." if sure else "; or somebody else has written.")
         + (" Each batch takes rows out first: whether they are the ones that come again, its owner knows." * replaces),
