@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surestart.facts.checkpoint.log_file import NotInState, Torn, UnknownForm
-from surestart.facts.checkpoint.lz4_blocks import read_blocks, unpack_block, xxh32_plain
+from surestart.facts.checkpoint.lz4_blocks import FewThenMany, read_blocks, unpack_block, xxh32_plain
 from surestart.facts.checkpoint.lzf_blocks import unpack_lzf
 from surestart.facts.checkpoint.open_file import unpacked
 from surestart.facts.checkpoint.snappy_blocks import unpack_snappy
@@ -63,11 +64,25 @@ def test_the_checksum_is_that_of_its_description() -> None:
 def test_records_come_back_with_and_without_a_library(
     packed: bool, fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not fast:
-        monkeypatch.setattr("surestart.facts.checkpoint.lz4_blocks.pyarrow_lz4", lambda: None)
+    monkeypatch.setattr("surestart.facts.checkpoint.lz4_blocks.LIBRARY_FROM", 0 if fast else 1 << 40)
     pairs = [*PAIRS, (b"gone", None)]
 
     assert read(lz4_blocks(records(pairs), block=1_000, packed=packed)) == pairs
+
+
+def test_a_library_is_imported_only_where_many_bytes_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing pyarrow from a cold disk took `surestart state` more than a second, for the first rows of a store."""
+    monkeypatch.setattr("surestart.facts.checkpoint.lz4_blocks.LIBRARY_FROM", 100)
+    asked: list[int] = []
+
+    def library() -> Callable[[bytes, int], bytes]:
+        asked.append(1)
+        return lambda data, size: b"library"
+
+    unpack = FewThenMany(lambda data, size: b"own", library)
+
+    assert [unpack(b"", 50), unpack(b"", 50), asked] == [b"own", b"own", []]
+    assert unpack(b"", 1) == b"library"
 
 
 def test_a_file_that_is_cut_anywhere_is_torn() -> None:

@@ -26,12 +26,14 @@ _STORED, _PACKED = 0x10, 0x20
 # A checksum in plain Python takes about as long as unpacking.
 _P1, _P2, _P3, _P4, _P5 = 0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1
 _ALL = 0xFFFFFFFF
+# Importing a library takes as long as unpacking so many bytes without it: 0.2 s, and from a cold disk a second or more.
+LIBRARY_FROM = 4 << 20
+Unpack = Callable[[bytes, int], bytes]
 
 
 def read_blocks(file: BinaryIO) -> Iterator[bytes]:
     """The unpacked blocks, each held against its checksum. Torn says at which byte of the file."""
     at = 0
-    unpack = pyarrow_lz4() or unpack_block
     while True:
         head = read_exactly(file, len(MAGIC) + _HEAD.size)
         if not head and at:
@@ -52,7 +54,7 @@ def read_blocks(file: BinaryIO) -> Iterator[bytes]:
             found = data
         else:
             try:
-                found = unpack(data, unpacked)
+                found = _unpack(data, unpacked)
             except (ValueError, OSError, RuntimeError) as error:
                 raise Torn(f"the LZ4 block at byte {at:,} cannot be unpacked ({error})") from error
         if len(found) != unpacked or xxh32(found) & _BITS != checksum:
@@ -74,8 +76,19 @@ def read_exactly(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
+class FewThenMany:
+    """Unpacks the first bytes of this process by our own function, and more by a library's, where there is one."""
+
+    def __init__(self, own: Unpack, library: Callable[[], Unpack | None]) -> None:
+        self._own, self._library, self._done = own, library, 0
+
+    def __call__(self, data: bytes, size: int) -> bytes:
+        self._done += size
+        return ((self._library() if self._done > LIBRARY_FROM else None) or self._own)(data, size)
+
+
 @cache
-def pyarrow_lz4() -> Callable[[bytes, int], bytes] | None:
+def pyarrow_lz4() -> Unpack | None:
     """The function of `lz4` or pyarrow, where one is installed: a hundred times as fast as ours."""
     try:
         import lz4.block
@@ -129,6 +142,9 @@ def unpack_block(data: bytes, size: int) -> bytes:
     except IndexError as error:
         raise Torn("it ends within a length") from error
     return bytes(out)
+
+
+_unpack = FewThenMany(unpack_block, lambda: pyarrow_lz4())
 
 
 def xxh32(data: bytes, seed: int = _SEED) -> int:

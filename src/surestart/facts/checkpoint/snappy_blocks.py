@@ -10,12 +10,12 @@ what it holds says whether it is whole, and on a local disk Hadoop's `.crc`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import BinaryIO
 
 from surestart.facts.checkpoint.log_file import Torn, UnknownForm
-from surestart.facts.checkpoint.lz4_blocks import read_exactly
+from surestart.facts.checkpoint.lz4_blocks import FewThenMany, Unpack, read_exactly
 
 MAGIC = b"\x82SNAPPY\x00"
 _HEAD, _SIZE = struct.Struct(">II"), struct.Struct(">I")
@@ -31,7 +31,6 @@ def read_snappy(file: BinaryIO) -> Iterator[bytes]:
     if _HEAD.unpack_from(head, len(MAGIC))[1] > 1:
         raise UnknownForm("it is packed with a newer form of snappy")
     at = len(head)
-    unpack = pyarrow_snappy() or unpack_snappy
     while size := read_exactly(file, _SIZE.size):
         packed = _SIZE.unpack(size)[0] if len(size) == _SIZE.size else 0
         if not 0 < packed <= _LIMIT:
@@ -43,7 +42,7 @@ def read_snappy(file: BinaryIO) -> Iterator[bytes]:
         if length > _LIMIT:
             raise Torn(f"the block of snappy at byte {at:,} has {length:,} bytes unpacked")
         try:
-            found = unpack(data, length)
+            found = _unpack(data, length)
         except (ValueError, OSError, RuntimeError) as error:
             raise Torn(f"the block of snappy at byte {at:,} cannot be unpacked ({error})") from error
         if len(found) != length:
@@ -53,7 +52,7 @@ def read_snappy(file: BinaryIO) -> Iterator[bytes]:
 
 
 @cache
-def pyarrow_snappy() -> Callable[[bytes, int], bytes] | None:
+def pyarrow_snappy() -> Unpack | None:
     """The function of pyarrow, where it is installed."""
     try:
         import pyarrow
@@ -91,6 +90,9 @@ def unpack_snappy(data: bytes, size: int) -> bytes:
             back, count = back | tag >> 5 << 8, (tag >> 2 & 7) + 4
         append_copy(out, back, count, size)
     return bytes(out)
+
+
+_unpack = FewThenMany(unpack_snappy, pyarrow_snappy)
 
 
 def append_copy(out: bytearray, back: int, count: int, size: int) -> None:
