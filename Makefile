@@ -23,7 +23,7 @@ UV_VERSION := 0.13.8
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/.pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java run test test-rest test-all lint format lock bench chaos chaos-today calibrate matrix test-connect test-serverless test-cluster test-line test-line-slice test-line-today test-lines browser kafka kafka-stop lock-jars clean
+.PHONY: help setup java run test test-rest test-all lint format lock bench chaos chaos-today calibrate calibrate-rewind matrix test-connect test-serverless test-cluster test-line test-line-slice test-line-today test-lines browser kafka kafka-stop lock-jars clean
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,9 +70,14 @@ chaos-today: setup ## the slice of today
 	  echo "chaos: today is the turn of slice $$slice; again: make chaos SLICE=$$slice" >&2 && \
 	  $(MAKE) --no-print-directory chaos SLICE=$$slice
 
-calibrate: setup ## restart damaged checkpoints on the other lines of Spark (long)
+calibrate: setup ## restart damaged and rewound checkpoints on every line of Spark (hours)
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python -m pytest -q -m calibrate tests/state
+	@for line in $(LINES); do $(MAKE) --no-print-directory calibrate-rewind LINE=$$line || exit 1; done
+
+# Each pair of a kind of state, what keeps it, what is read, and to which batch; CASE=join: those with a join.
+calibrate-rewind: setup ## streams rewound by plan, apply and undo on one line of Spark, LINE=3.5
+	@$(call on_line,-m chaos $(if $(CASE),-k "$(CASE)") tests/remedies/test_rewind_proof.py)
 
 matrix: setup ## streams of plain Spark, healthy and damaged: what was said of each against what its start did (long)
 	@$(BIN)/python -m benchmarks.matrix $(ARGS)
@@ -119,7 +124,7 @@ LINES := 3.5 4.0 4.1 4.2
 # That of requirements/dev.txt (surestart.spark.spark_lines).
 DEFAULT_LINE := 4.1
 LINE ?= 3.5
-LINE_VENV = .venv-$(LINE)
+LINE_VENV = $(if $(filter $(DEFAULT_LINE),$(LINE)),$(VENV),.venv-$(LINE))
 LINE_STAMP = $(LINE_VENV)/.installed
 LINE_TESTS = $(addprefix tests/,foundation/test_stages.py foundation/test_rewound.py foundation/test_hostile_records.py \
   gate/test_start_gate.py kafka/test_source.py kafka/test_faults.py kafka/test_remedies_kafka.py postgres/test_streaming.py \

@@ -139,6 +139,7 @@ REMOVES = {
     "surestart.remedies.basis.move_aside": "the origin of a copy that was verified byte for byte",
     "surestart.remedies.basis.durable": "its own draft of a file",
     "surestart.remedies.steps.clone": "a clone in a fork that died before its first commit",
+    "surestart.report.named_file": "its own draft of a file",
     "surestart.spark.jar_lock": "a download",
 }
 

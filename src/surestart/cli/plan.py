@@ -193,16 +193,21 @@ def check_output(path: str | None) -> None:
             meaning="The plan could not be kept. Nothing was planned.",
             next=typed("mkdir", "-p", Path(path).parent),
         )
+    if path and (Path(path).is_dir() or not os.access(Path(path).absolute().parent, os.W_OK | os.X_OK)):
+        raise UsageError(
+            f"{path} is a folder" if Path(path).is_dir() else f"{path}: its folder may not be written to",
+            meaning="The plan could not be kept. Nothing was planned.",
+            next=typed("ls", "-ld", Path(path).absolute().parent, note="name a file in one that you may write to"),
+        )
 
 
 def write_plan(plan: Plan, args: argparse.Namespace, environment: Environment) -> None:
     from surestart.report.text.plan import render_plan
 
     if args.output:
-        target = Path(args.output)
-        fresh = target.with_name(target.name + ".new")
-        fresh.write_text(plan.as_json(), encoding="utf-8")
-        fresh.replace(target)
+        from surestart.report.named_file import write_named_file
+
+        write_named_file(args.output, plan.as_json(), "the plan", "It was made, and is not kept. Nothing was changed.")
     following = command_to_apply(plan, args, environment)
     if args.html:
         from surestart.report.html.page import write_page

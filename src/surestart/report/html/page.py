@@ -16,9 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 
-from surestart.errors import UsageError
 from surestart.report.html.chart import patterns
 from surestart.report.html.checkpoint import checkpoint_sections, summary_list
 from surestart.report.html.findings import command, findings_section
@@ -39,8 +37,9 @@ from surestart.report.html.markup import (
     trusted,
 )
 from surestart.report.html.report import CheckpointReport
+from surestart.report.named_file import write_named_file
 from surestart.report.progress_history import BatchFacts, of_query
-from surestart.typed import NOTHING, NextStep, surestart, typed
+from surestart.typed import NOTHING, NextStep, surestart
 from surestart.verdict.inspection import Inspection
 from surestart.words.amounts import time_text
 from surestart.words.finding import Finding, Verdict, verdict_of
@@ -99,14 +98,7 @@ def render_page(page: Page) -> str:
 
 def write_page(path: str, html: str) -> None:
     """The page is at that path, whole; an older one there was replaced."""
-    try:
-        Path(path).write_text(html, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"the page cannot be written to {path}: {error.strerror}",
-            meaning="The checkpoint was read, and nothing was changed.",
-            next=typed("ls", "-ld", Path(path).absolute().parent, note="the page needs one that may be written to"),
-        ) from error
+    write_named_file(path, html, "the page", "The checkpoint was read, and nothing was changed.")
 
 
 def _now(asked_at: int | None) -> int:
