@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from surestart.cli.stage_answers import ask_stages
 from surestart.errors import Refused, UsageError
 from surestart.facts.postgres.ledger import LedgerKey
 from surestart.guarding.once_in import note_in
+from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
+from surestart.streams.project_file import ProjectFile, parse_project_text
+from tests.diagnosis.stage_values import write_checkpoint
+from tests.postgres.conftest import VARIABLE
 from tests.postgres.database import EVENTS, QUERY_ID, Database
 
 
@@ -65,3 +72,32 @@ def test_autocommit_needs_a_transaction_block(database: Database) -> None:
             note_in(connection, key(0))
         with connection.transaction():
             assert note_in(connection, key(0))
+
+
+def test_the_doctor_of_a_declared_stream_asks_the_ledger(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute(EVENTS)
+    for batch_id in range(4):
+        with psycopg.connect(database.url) as connection:
+            note_in(connection, key(batch_id))
+    path = tmp_path / "surestart.toml"
+    for last, replayed, code in ((3, True, ""), (3, False, ""), (1, False, "SINK_AHEAD_OF_CHECKPOINT")):
+        folder = tmp_path / f"{last}-{replayed}"
+        committed = last - 1 if replayed else last
+        write_checkpoint(folder, planned=last, committed=committed, query_id=QUERY_ID, offset='{"t": {"0": 3}}')
+        text = f'[stream.events]\ncheckpoint = "{folder}"\nsink = {{ postgres = "events" }}\n'
+        codes, asked = asked_about(parse_project_text(path, text))
+        assert "SINK_UNREADABLE" not in codes
+        assert [one for one in codes if one.startswith("SINK_AHEAD")] == [code] * bool(code)
+        assert asked == ("skips" if code else "accepts")
+    monkeypatch.delenv(VARIABLE)
+    codes, asked = asked_about(parse_project_text(path, text))
+    assert (codes[0], asked) == ("SINK_UNREADABLE", "cannot tell")
+
+
+def asked_about(project: ProjectFile) -> tuple[list[str], str]:
+    """The findings, and what the sink does with the next batch."""
+    stages = pipeline_of_streams(project.streams).build_stages({})
+    (found,) = ask_stages(environment_of_streams(project), stages)
+    return [one.code for one in found.findings], found.sinks[0].acceptance.value

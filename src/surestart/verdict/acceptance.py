@@ -132,7 +132,7 @@ def _judge(case: SinkCase) -> SinkAcceptance:
         # What could not be read of the checkpoint has a finding of its own.
         return replace(case.answer(Acceptance.CANNOT_TELL, case.next.unknown), next_batch=None)
     if not case.evidence.known:
-        finding = say.sink_not_readable(case.sink, case.evidence.problem, case.commands)
+        finding = say.sink_not_readable(case.sink, case.evidence, case.commands)
         return case.answer(Acceptance.CANNOT_TELL, f"the sink could not be read: {case.evidence.problem}", finding)
     if case.evidence.batches is not None or case.evidence.source == FILE_LOG:
         return _judge_by_number(case)

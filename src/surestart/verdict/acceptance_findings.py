@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from surestart.declaration import SinkDeclaration
+from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.typed import NOTHING, NextStep, delta_name, spark_sql
 from surestart.words.amounts import span_text, time_text
@@ -63,7 +64,13 @@ def file_log_torn(sink: SinkDeclaration, held: FileBatches, commands: Commands) 
 
 
 def sink_not_asked(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:
-    return _open(_NOT_ASKED, commands.doctor(), sink, done=_span(0, batch - 1))
+    """Of what keeps no record its owner can say what a row that comes again does there."""
+    said = ""
+    if sink.kind == "kafka":
+        said = "" if sink.bootstrap else "bootstrap"
+    elif sink.kind not in FILE_SINKS:
+        said = "keys"
+    return _open(_NOT_ASKED, commands.tell(said), sink, done=_span(0, batch - 1))
 
 
 _LEFT_OUT = " Unless a function writes here, and wrote nothing because those batches had no row for it."
@@ -319,8 +326,8 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
     )
 
 
-def sink_not_readable(sink: SinkDeclaration, problem: str, commands: Commands) -> Finding:
-    return _open(_UNREADABLE, commands.doctor(), sink, problem=problem)
+def sink_not_readable(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands) -> Finding:
+    return _open(_UNREADABLE, evidence.helps or commands.doctor(), sink, problem=evidence.problem)
 
 
 def unrecognisable_replay(sink: SinkDeclaration, batch: int, commands: Commands) -> Finding:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surestart.declaration import SourceDeclaration
+from surestart.declaration import SinkDeclaration, SourceDeclaration
 from surestart.environment import Environment
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.snapshot import Checkpoint
@@ -47,7 +47,8 @@ def ask_stage(
     session: what reads the journal of remedies where it is in a catalog."""
     asked_at = now if now is not None else int(time.time() * 1000)
     commands = commands or commands_for(stage, environment)
-    own = read_own_evidence(stage.sink, environment)
+    declared = stage.declare(environment)
+    own = read_own_evidence(stage.sink, environment) if stage.ours else _read_declared(declared.sinks)
     unread: tuple[Finding, ...] = ()
     journals: Sequence[Journal] = ()
     try:
@@ -61,7 +62,7 @@ def ask_stage(
         return _ask_topics(stage, source, checkpoint, commands, recorded_topic_id, asked_at)
 
     evidence = read_stage(
-        stage.declare(environment),
+        declared,
         sinks={**own, **(sinks or {})},
         ask_delta=ask_delta,
         ask_source=ask_source,
@@ -79,6 +80,16 @@ def ask_stage(
     )
     begun = (*unread, *_find_begun(environment, stage, journals, commands.options))
     return diagnosis.with_findings(begun) if begun else diagnosis
+
+
+def _read_declared(sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
+    """Of the sinks that a stream of somebody else's code writes, what a database says."""
+    databases = [sink for sink in sinks if sink.kind == "postgres"]
+    if not databases:
+        return {}
+    from surestart.sinks.postgres.sink import read_ledgers
+
+    return read_ledgers(databases)
 
 
 def _ask_own(

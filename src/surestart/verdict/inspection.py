@@ -175,13 +175,14 @@ def _ask_sinks(
 ) -> tuple[tuple[SinkAcceptance, ...], Mapping[str, SinkEvidence]]:
     from surestart.facts.evidence.read_sinks import read_sinks
     from surestart.facts.evidence.session_evidence import read_named_sinks
+    from surestart.sinks.postgres.sink import read_ledgers
     from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
     from surestart.verdict.ask_kafka import ask_topics
 
     declared = [read_sink_name(name) for name in names]
     first = checkpoint.latest_planned is None
     next_batch = next_batch_of(checkpoint)
-    given = {sink.target: _ask_database(sink) for sink in declared if sink.kind == "postgres"}
+    given = read_ledgers(declared)
     given = {**read_named_sinks(declared, session), **ask_topics(declared, next_batch, given)}
     evidence = read_sinks(declared, given, count_rows=first, query_id=checkpoint.query_id)
     sinks = [one for sink in declared for one in steps_of(sink, evidence[sink.target], checkpoint.query_id)]
@@ -194,14 +195,6 @@ def _ask_sinks(
         state=tuple(operator.name or "" for operator in checkpoint.state.operators),
     )
     return diagnose_acceptance(declaration, next_batch, evidence, now, commands=commands), evidence
-
-
-def _ask_database(sink: SinkDeclaration) -> SinkEvidence:
-    """The ledger behind $SURESTART_POSTGRES_URL."""
-    from surestart.facts.postgres.url import DEFAULT_VARIABLE, DatabaseUrl
-    from surestart.sinks.postgres.sink import read_ledger_evidence
-
-    return read_ledger_evidence(DatabaseUrl(variable=DEFAULT_VARIABLE), sink.target)
 
 
 def steps_of(sink: SinkDeclaration, evidence: SinkEvidence, query_id: str | None) -> list[SinkDeclaration]:

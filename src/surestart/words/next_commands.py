@@ -33,6 +33,12 @@ _SAID = {
     "new": "it is known that this query has never written there",
     "keys": "COLUMN is what the MERGE matches by, and the MERGE adds to no value",
 }
+# The same of a sink that keeps no record: as the file has it, as `inspect` has it, and what comes of it.
+_TELLS = {
+    "": ("", "", ""),
+    "keys": ('keys = ["COLUMN"]', "--keys COLUMN", "where each row takes the place of the one with its key"),
+    "bootstrap": ('bootstrap = "host:port"', "--sink kafka://HOST:PORT/TOPIC", "so that its brokers are asked"),
+}
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,10 @@ class Commands:
         """For a question that a person answers: said is what they say of the sink, where a command takes it."""
         return self.accept(code)
 
+    def tell(self, what: str) -> NextStep:
+        """For a sink that keeps no record: what its owner may say of it, or "" where nothing helps."""
+        return self.doctor()
+
     def doctor(self, note: str = "") -> NextCommand:
         return surestart("doctor", self.stage, place=self.place, note=note)
 
@@ -92,6 +102,10 @@ class OwnersCommands(Commands):
         name, _, value = said.partition("=")
         told = f'{name} = ["{value}"]' if value else f"{name} = true"
         return self.doctor(f"with {told} in the sink of surestart.toml, where {_SAID[name]}")
+
+    def tell(self, what: str) -> NextStep:
+        told, _, why = _TELLS[what]
+        return self.doctor(f"with {told} in the sink of surestart.toml, {why}" if told else "")
 
     def instead(self, step: NextStep) -> NextStep:
         """The step for a declared stream, where this one is for a stage that surestart runs."""
@@ -128,6 +142,10 @@ class ForeignCommands(Commands):
     def settle(self, code: str, said: str) -> NextStep:
         name, _, value = said.partition("=")
         return self._look(f"where {_SAID[name]}").adding(f"--{name}", *filter(None, (value,)))
+
+    def tell(self, what: str) -> NextStep:
+        _, told, why = _TELLS[what]
+        return self.doctor(f"with {told}, {why}" if told else "")
 
     def doctor(self, note: str = "") -> NextCommand:
         return self._look(note or "again, once that is settled")

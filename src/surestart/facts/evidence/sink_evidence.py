@@ -22,11 +22,14 @@ from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.delta import Commit, DeltaLog, HistoryEvidence, Transaction
 from surestart.facts.delta.actions import integer
 from surestart.facts.delta.commit_notes import find_undos
+from surestart.typed import NOTHING, NextStep
 
 LOG = "delta log"
 HISTORY = "table history"
 LEDGER = "ledger"
 TOPIC = "topic"
+# Errors whose next command brings what was missing.
+_LACKING = ("NotInstalled", "PyarrowMissing", "DatabaseUrlMissing")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
 
@@ -39,7 +42,8 @@ class SinkEvidence:
     asked: it was asked at all; False where nothing keeps a record that could be read.
     unreached: writers whose last commit is older than what was read of the history, so that what came behind it is not
         known.
-    unknown_features: of the table, that a reader has to know."""
+    unknown_features: of the table, that a reader has to know.
+    helps: what makes it known, where that is to be typed before anything else."""
 
     source: str
     exists: bool = True
@@ -58,6 +62,7 @@ class SinkEvidence:
     unreached: frozenset[str] = frozenset()
     unknown_features: tuple[str, ...] = ()
     topic: TopicRecords | None = None
+    helps: NextStep = NOTHING
 
     @property
     def known(self) -> bool:
@@ -164,8 +169,10 @@ def sink_missing(source: str = LOG) -> SinkEvidence:
 
 
 def sink_unreadable(error: SurestartError | str, source: str = LOG) -> SinkEvidence:
-    what = error if isinstance(error, str) else error.what
-    return SinkEvidence(source=source, complete=False, problem=what)
+    if isinstance(error, str):
+        return SinkEvidence(source=source, complete=False, problem=error)
+    helps = error.next if error.code.endswith(_LACKING) else NOTHING
+    return SinkEvidence(source=source, complete=False, problem=error.what, helps=helps)
 
 
 def sink_without_record() -> SinkEvidence:

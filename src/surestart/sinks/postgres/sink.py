@@ -15,6 +15,7 @@ target         ─> has it any row         an empty one cannot get a row twice""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -192,6 +193,13 @@ def _misused(what: str) -> UsageError:
 # A remedy's own rows in the ledger, (remedy-<digest>, 0) and of its undo (…, 1): surestart.sinks.postgres.once.
 REMEDY, RESTORED = "remedy-", 1
 _NO_ROW = "the database answered without the row that was asked for"
+
+
+def read_ledgers(sinks: Iterable[SinkDeclaration]) -> dict[str, SinkEvidence]:
+    """Of each PostgreSQL sink that is only declared, by target: what the database behind $SURESTART_POSTGRES_URL
+    says."""
+    url = DatabaseUrl(variable=DEFAULT_VARIABLE)
+    return {sink.target: read_ledger_evidence(url, sink.target) for sink in sinks if sink.kind == "postgres"}
 
 
 def read_ledger_evidence(url: DatabaseUrl, target: str) -> SinkEvidence:
