@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.next_start import Outcome
+from surestart.verdict.restart import predict_next_start
 from tests.checkpoint.make_rocksdb import ARCHIVE, DAMAGES, KINDS
 
 # In format 2 a version is made of those that its own changelog names; else of any of their numbers.

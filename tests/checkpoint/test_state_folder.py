@@ -12,7 +12,8 @@ from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_folder import StateFolder
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.facts.checkpoint.store_files import HDFS, ROCKSDB, StoreVersions
-from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.next_start import Outcome
+from surestart.verdict.restart import predict_next_start
 from tests.checkpoint.checkpoint_maker import QUERY_ID, add_crcs, commit_text, compact, make_checkpoint, make_state
 
 JOIN = ("left-keyToNumValues", "left-keyWithIndexToValue", "right-keyToNumValues", "right-keyWithIndexToValue")

@@ -13,8 +13,9 @@ from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDecla
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.evidence.read_sinks import read_sinks
 from surestart.verdict.acceptance import diagnose_acceptance, next_batch_of
-from surestart.verdict.restart import NextStart, predict_next_start
-from surestart.verdict.restart import Outcome as Predicted
+from surestart.verdict.next_start import NextStart
+from surestart.verdict.next_start import Outcome as Predicted
+from surestart.verdict.restart import predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.words.finding import Verdict, verdict_of
 from surestart.words.next_commands import Commands

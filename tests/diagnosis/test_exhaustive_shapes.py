@@ -14,7 +14,8 @@ from itertools import product
 import pytest
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import SPARK_LINES, predict_next_start
+from surestart.spark.spark_lines import NAMES
+from surestart.verdict.restart import predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Verdict, verdict_of
 from tests.checkpoint.checkpoint_maker import QUERY_ID, commit_text, compact, files, kafka, offsets_text
@@ -83,7 +84,7 @@ def test_every_pattern_of_files_is_predicted_and_none_is_wrongly_safe(first: int
     verdicts: Counter[Verdict] = Counter()
     for shape in shapes(first):
         checkpoint = read_checkpoint("/memory", storage_of(shape, first))
-        for spark in SPARK_LINES:
+        for spark in NAMES:
             start = predict_next_start(checkpoint, spark)
             assert (start.outcome.value, start.batch) == expected_start(shape, spark), (shape, spark)
             verdict = verdict_of(diagnose_checkpoint(checkpoint, spark=spark))
@@ -91,7 +92,7 @@ def test_every_pattern_of_files_is_predicted_and_none_is_wrongly_safe(first: int
                 assert verdict is Verdict.UNSAFE, (shape, spark)
             assert (verdict is Verdict.SAFE) == left_by_spark(shape), (shape, spark, verdict)
             verdicts[verdict] += 1
-    assert sum(verdicts.values()) == 2048 * len(SPARK_LINES)
+    assert sum(verdicts.values()) == 2048 * len(NAMES)
     assert verdicts[Verdict.SAFE] > 0
 
 

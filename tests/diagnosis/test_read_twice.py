@@ -6,7 +6,7 @@ from pathlib import Path
 
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import Outcome
+from surestart.verdict.next_start import Outcome
 from surestart.verdict.restart import predict_next_start as predict
 from tests.checkpoint.checkpoint_maker import files, make_checkpoint
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.next_start import Outcome
+from surestart.verdict.restart import predict_next_start
 from tests.checkpoint.make_rocksdb import DAMAGES, KINDS
 
 

@@ -13,7 +13,8 @@ import pytest
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.remedies.planning.rewind_table import batches_with_state
-from surestart.verdict.restart import Outcome, predict_next_start
+from surestart.verdict.next_start import Outcome
+from surestart.verdict.restart import predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Finding, Severity
 from tests.checkpoint.checkpoint_maker import (

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from surestart.facts.checkpoint.snapshot import read_checkpoint
-from surestart.verdict.restart import SPARK_LINES, Outcome, predict_next_start
+from surestart.spark.spark_lines import NAMES
+from surestart.verdict.next_start import Outcome
+from surestart.verdict.restart import predict_next_start
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Verdict, verdict_of
 from tests.checkpoint.checkpoint_maker import delta, files, kafka, make_checkpoint, make_state, offsets_text, rate
@@ -101,5 +103,5 @@ def test_any_missing_state_version_stops_the_next_batch(tmp_path: Path, version:
     make_state(root, range(1, 6))
     storage = MemoryStorage.of(root)
     assert verdict(storage) is Verdict.SAFE
-    for spark in SPARK_LINES:
+    for spark in NAMES:
         assert verdict(storage.without(f"state/0/{partition}/{version}.delta"), spark) is Verdict.UNSAFE

@@ -19,7 +19,7 @@ from surestart.history.run_record import RunRecord
 from surestart.report.text.history_table import history_object, render_history
 from surestart.runs.start_gate import open_gate
 from surestart.spark.spark_lines import DEFAULT, LINES, NAMES, find_line, get_line, is_too_old, refuse_too_old
-from surestart.verdict.restart import NextStart, Outcome, start_on
+from surestart.verdict.next_start import NextStart, Outcome, start_on
 
 ROOT = Path(__file__).parents[2]
 

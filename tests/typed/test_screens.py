@@ -15,9 +15,10 @@ import pytest
 from surestart.declaration import SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.report.text.inspection import render_inspection
+from surestart.spark.spark_lines import NAMES
 from surestart.typed import word
 from surestart.verdict.inspection import Inspection, inspect_checkpoint
-from surestart.verdict.restart import SPARK_LINES, Outcome
+from surestart.verdict.next_start import Outcome
 from surestart.verdict.shapes import diagnose_checkpoint
 from surestart.words.finding import Acceptance, Severity, Verdict
 from tests.checkpoint.checkpoint_maker import QUERY_ID, make_checkpoint
@@ -145,7 +146,7 @@ def test_no_line_of_a_screen_contradicts_another(tmp_path: Path) -> None:
         damage(root)
         for sink in ("none", "", *chosen.sample(sorted(named), 2)):
             given = (named.get(sink, sink),) if sink else ()
-            inspection = inspect_checkpoint(str(root), sinks=given, spark=chosen.choice(SPARK_LINES))
+            inspection = inspect_checkpoint(str(root), sinks=given, spark=chosen.choice(NAMES))
             seen += 1
             for one in contradictions(inspection):
                 wrong.setdefault(one, f"{name}, sink {sink}")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from surestart.errors import UsageError
 from surestart.facts.evidence.sink_names import NO_SINK
+from surestart.spark.spark_lines import DEFAULT, NAMES
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import Fleet
-from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES
 from surestart.words.finding import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     said.add_argument("--app-id", metavar="NAME", help="the function writes under the constant txnAppId NAME")
     parser.add_argument(
         "--spark",
-        default=DEFAULT_LINE,
+        default=DEFAULT,
         metavar="LINE",
-        help=f"what will start it: Spark {', '.join(SPARK_LINES)}, or a "
-        f"Databricks Runtime such as 15.4, or serverless-5 (default Spark {DEFAULT_LINE})",
+        help=f"what will start it: Spark {', '.join(NAMES)}, or a "
+        f"Databricks Runtime such as 15.4, or serverless-5 (default Spark {DEFAULT})",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout (docs/inspect.md)")
     parser.add_argument("--html", metavar="FILE", help="also write a self-contained page")
@@ -129,13 +129,12 @@ EVERY_SECONDS = 0.5
 def inspect_many(args: argparse.Namespace) -> int:
     from surestart.verdict.inspect_all import FleetQuestion, inspect_all
     from surestart.verdict.inspection import read_spark
-    from surestart.verdict.restart import DEFAULT_LINE
 
     _refuse_what_is_of_one(args)
     spark = read_spark(args.spark)
     again = ["--all", args.path]
     again += ["--sink", NO_SINK] if args.sink else []
-    again += [] if spark == DEFAULT_LINE else ["--spark", spark]
+    again += [] if spark == DEFAULT else ["--spark", spark]
     progress = Progress()
     rows = inspect_all(args.path, FleetQuestion(tuple(args.sink), spark), say=progress)
     progress.end()

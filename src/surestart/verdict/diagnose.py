@@ -29,14 +29,15 @@ from surestart.facts.evidence.source_evidence import (
 )
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
-from surestart.spark.spark_lines import LINES, find_line
+from surestart.spark.spark_lines import DEFAULT, LINES, find_line
 from surestart.verdict.acceptance import SinkAcceptance, diagnose_acceptance, next_batch_of, settle_suspicions
 from surestart.verdict.ask_kafka import ask_topics
 from surestart.verdict.change import Change
 from surestart.verdict.change_safety import classify_changes, find_added, find_changes
 from surestart.verdict.delta_source_findings import find_delta_source, open_where_not_said
 from surestart.verdict.inspection import SINK_NOT_NAMED, Inspection, find_unknown_spark, steps_of
-from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_all, start_on
+from surestart.verdict.next_start import NextStart, Outcome, start_on
+from surestart.verdict.restart import predict_all
 from surestart.verdict.shape_traces import find_in_table
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay
 from surestart.verdict.sink_audit import audit_sinks
@@ -117,7 +118,7 @@ def diagnose(
     evidence: Evidence,
     *,
     environment: str = "",
-    spark: str = DEFAULT_LINE,
+    spark: str = DEFAULT,
     now: int,
     commands: Commands | None = None,
 ) -> Diagnosis:
@@ -130,30 +131,9 @@ def diagnose(
     added = find_added(declaration, registered) if registered else ()
     sinks = _judge_sinks(evidence, start, commands, now, added)
     # What a version that is not known does differently is in `find_unknown_spark`.
-    line = find_line(spark) or LINES[-1]
-    changes = classify_changes(declaration, checkpoint, registered, line.name)
-    unnamed = None if declaration.sinks else _no_sink(declaration, commands)
-    findings = [
-        *find_unknown_spark(start, commands),
-        *settle_suspicions(
-            diagnose_checkpoint(checkpoint, declaration, spark=line.name, commands=commands),
-            sinks,
-            can_start=start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL),
-            stateful=bool(checkpoint.state.operators or declaration.state),
-            unnamed=unnamed,
-        ),
-        *(finding for answer in sinks for finding in answer.findings),
-        *(
-            finding
-            for answer in sinks
-            for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
-        ),
-        *find_in_table(checkpoint, declaration.sinks, commands),
-        *_judge_sources(evidence, start, commands, now),
-        *audit_sinks(declaration, commands),
-        *([unnamed] if unnamed else ()),
-        *_find_open_sinks(declaration, start, commands),
-    ]
+    line = (find_line(spark) or LINES[-1]).name
+    changes = classify_changes(declaration, checkpoint, registered, line)
+    findings = _find_all(evidence, start, sinks, line, commands, now)
     findings += find_changes(_without_repeats(changes, findings), commands)
     if start.outcome is Outcome.FIRST and all(_accepts_plainly(answer) for answer in sinks):
         findings = [_as_note(finding) if finding.code in _FIRST_START else finding for finding in findings]
@@ -173,6 +153,35 @@ def diagnose(
     )
 
 
+def _find_all(
+    evidence: Evidence, start: NextStart, sinks: Sequence[SinkAcceptance], line: str, commands: Commands, now: int
+) -> list[Finding]:
+    """Of checkpoint, sinks and sources as they are; not yet what has changed since the last run."""
+    declaration, checkpoint = evidence.declaration, evidence.checkpoint
+    unnamed = None if declaration.sinks else _no_sink(declaration, commands)
+    return [
+        *find_unknown_spark(start, commands),
+        *settle_suspicions(
+            diagnose_checkpoint(checkpoint, declaration, spark=line, commands=commands),
+            sinks,
+            can_start=start.outcome not in (Outcome.FAILS, Outcome.LOOPS, Outcome.CANNOT_TELL),
+            stateful=bool(checkpoint.state.operators or declaration.state),
+            unnamed=unnamed,
+        ),
+        *(finding for answer in sinks for finding in answer.findings),
+        *(
+            finding
+            for answer in sinks
+            for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
+        ),
+        *find_in_table(checkpoint, declaration.sinks, commands),
+        *_judge_sources(evidence, start, commands, now),
+        *audit_sinks(declaration, commands),
+        *([unnamed] if unnamed else ()),
+        *_find_open_sinks(declaration, start, commands),
+    ]
+
+
 def read_stage(
     declaration: StageDeclaration,
     *,
@@ -190,7 +199,7 @@ def read_stage(
     checkpoint = read_checkpoint(declaration.checkpoint, storage)
     first = checkpoint.latest_planned is None
     if declaration.foreign and not declaration.sources:
-        # What it reads stands in no checkpoint in a form that could be asked: only of which kind it is. Of this reading
+        # A checkpoint says of which kind a source is, and nothing that could be asked for more. Taken from this reading
         # of it: a second one that was refused would look as if the sources had been taken away.
         kinds = tuple(SourceDeclaration(source.kind, "") for source in checkpoint.sources)
         declaration = replace(declaration, sources=kinds)

@@ -17,10 +17,10 @@ from surestart.errors import CannotTell, SurestartError
 from surestart.facts.checkpoint.find_checkpoints import FoundPlace, find_checkpoints
 from surestart.facts.storage.open_storage import open_unbounded
 from surestart.facts.storage.storage import FolderStorage, Storage
+from surestart.spark.spark_lines import DEFAULT
 from surestart.typed import surestart
 from surestart.verdict.fleet_row import FleetRow, row_not_looked_at, row_of
 from surestart.verdict.inspection import inspect_checkpoint
-from surestart.verdict.restart import DEFAULT_LINE
 from surestart.words.finding import Finding, Severity
 from surestart.words.inert import inert
 
@@ -36,7 +36,7 @@ class FleetQuestion:
     """How each checkpoint is judged: with these sinks (`none`, or nothing said), on this line of Spark."""
 
     sinks: tuple[str, ...] = ()
-    spark: str = DEFAULT_LINE
+    spark: str = DEFAULT
 
 
 def inspect_all(

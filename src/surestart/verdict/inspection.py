@@ -13,9 +13,10 @@ from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint, read_
 from surestart.facts.evidence.sink_names import NO_SINK, read_sink_name
 from surestart.facts.storage.storage import Storage
 from surestart.library_types import SparkSession
-from surestart.spark.spark_lines import LINES, NAMES, find_lines
+from surestart.spark.spark_lines import DEFAULT, LINES, NAMES, find_lines
 from surestart.typed import surestart
-from surestart.verdict.restart import DEFAULT_LINE, SPARK_LINES, NextStart, Outcome, predict_all, start_on
+from surestart.verdict.next_start import NextStart, Outcome, start_on
+from surestart.verdict.restart import predict_all
 from surestart.verdict.shape_traces import find_in_table
 from surestart.verdict.shapes import diagnose_checkpoint, diagnose_recognised_replay, stage_of
 from surestart.words.finding import Acceptance, Finding, Severity, Verdict, verdict_of, worst_first
@@ -50,7 +51,7 @@ def inspect_checkpoint(
     location: str,
     *,
     sinks: tuple[str, ...] = (),
-    spark: str = DEFAULT_LINE,
+    spark: str = DEFAULT,
     storage: Storage | None = None,
     now: int | None = None,
     commands: Commands | None = None,
@@ -63,7 +64,7 @@ def inspect_checkpoint(
     line = find_lines(spark)[0].name
     checkpoint = read_checkpoint(location, storage)
     stage = stage_of(checkpoint)
-    commands = commands or ForeignCommands.of(location, sinks, () if spark == DEFAULT_LINE else ("--spark", spark))
+    commands = commands or ForeignCommands.of(location, sinks, () if spark == DEFAULT else ("--spark", spark))
     starts = predict_all(checkpoint)
     start = start_on(starts, spark)
     findings = [
@@ -115,10 +116,10 @@ def read_spark(spark: str) -> str:
     runtimes = sorted(number for line in LINES for number in line.runtimes)
     clients = sorted(number for line in LINES for number in line.clients)
     raise UsageError(
-        f"{spark!r} is not a known version of Spark ({', '.join(SPARK_LINES)}), of Databricks Runtime "
+        f"{spark!r} is not a known version of Spark ({', '.join(NAMES)}), of Databricks Runtime "
         f"({runtimes[0]} to {runtimes[-1]}) or of serverless compute (serverless-{clients[0]} to -{clients[-1]})",
         meaning="What a restart does differs between these lines and is known for them only.",
-        next=surestart("inspect", "--help", note=f"then with --spark {DEFAULT_LINE}, or --spark 15.4 for a runtime"),
+        next=surestart("inspect", "--help", note=f"then with --spark {DEFAULT}, or --spark 15.4 for a runtime"),
         code="SparkUnknown",
     )
 
@@ -156,7 +157,8 @@ def _settled(
     checkpoint: Checkpoint,
 ) -> list[Finding]:
     if not answers and all(finding.severity is not Severity.UNSAFE for finding in findings):
-        # Nothing to settle; reading Delta logs is a third of the import time, and most inspections name no sink.
+        # Nothing to settle. Importing the reader of Delta logs takes a third of the time, and most inspections name no
+        # sink.
         return findings
     from surestart.verdict.acceptance import settle_suspicions
 

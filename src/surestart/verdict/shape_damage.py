@@ -11,7 +11,8 @@ from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
 from surestart.facts.checkpoint.log_file import LogFault
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.typed import NextStep, surestart
-from surestart.verdict.restart import NextStart, Outcome, may_be_continuous
+from surestart.verdict.next_start import NextStart, Outcome
+from surestart.verdict.restart import may_be_continuous
 from surestart.words.finding import NO_EDIT, Finding, Severity
 from surestart.words.next_commands import THE_CHECKPOINT, Commands
 
@@ -76,7 +77,7 @@ def _torn_finding(code: str, fault: LogFault, needed: bool, commands: Commands) 
             commands.plan("replay"),
             "delete the file: "
             + (
-                "with one log shorter than the other the next start runs a batch again or fails at every start."
+                "with one log shorter than the other, the next start runs a batch again, or every start fails."
                 if code == "OFFSETS_TORN"
                 else "the batch is then replayed, and a sink without an identity check writes it twice."
             ),

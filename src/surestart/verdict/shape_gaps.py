@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surestart.facts.checkpoint.snapshot import Checkpoint
-from surestart.verdict.restart import NextStart, Outcome, may_be_asynchronous
+from surestart.verdict.next_start import NextStart, Outcome
+from surestart.verdict.restart import may_be_asynchronous
 from surestart.words.amounts import batches
 from surestart.words.finding import KEEP, NO_EDIT, Finding, Severity
 from surestart.words.next_commands import Commands

@@ -8,7 +8,7 @@ from surestart.facts.checkpoint import log_file, positions
 from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource
 from surestart.facts.checkpoint.state_versions import expected_partitions
 from surestart.typed import spark_sql, sql_text, surestart
-from surestart.verdict.restart import NextStart, Outcome
+from surestart.verdict.next_start import NextStart, Outcome
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 

@@ -13,7 +13,7 @@ from surestart.facts.checkpoint.positions import FilesPosition
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.facts.evidence.sink_names import DELTA_KINDS
 from surestart.history.checkpoint_place import checkpoint_place
-from surestart.verdict.restart import NextStart
+from surestart.verdict.next_start import NextStart
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 

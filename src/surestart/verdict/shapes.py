@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from surestart.declaration import StageDeclaration
 from surestart.facts.checkpoint.snapshot import Checkpoint, is_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
-from surestart.verdict.restart import DEFAULT_LINE, NextStart, Outcome, predict_next_start
+from surestart.spark.spark_lines import DEFAULT
+from surestart.verdict.next_start import NextStart, Outcome
+from surestart.verdict.restart import predict_next_start
 from surestart.verdict.shape_damage import find_damaged_logs, find_folder_shapes
 from surestart.verdict.shape_gaps import find_log_gaps
 from surestart.verdict.shape_positions import find_position_shapes
@@ -31,7 +33,7 @@ def diagnose_checkpoint(
     checkpoint: Checkpoint,
     declaration: StageDeclaration | None = None,
     *,
-    spark: str = DEFAULT_LINE,
+    spark: str = DEFAULT,
     commands: Commands | None = None,
 ) -> tuple[Finding, ...]:
     """Everything that the checkpoint alone tells, for a start on that Spark line. The sink is asked by

@@ -1,12 +1,13 @@
-"""One of the checkpoint's own files (metadata, offsets/N, commits/N), with its checksum: a value, or a fault."""
+"""The checkpoint's own files (metadata, offsets/N, commits/N), each with its checksum: a value, or a fault."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry
+from surestart.facts.checkpoint.batch_logs import CommitLogEntry, OffsetLogEntry, parse_commit_log, parse_offset_log
 from surestart.facts.checkpoint.log_file import (
     EMPTY,
     NOT_A_FILE,
@@ -22,11 +23,17 @@ from surestart.facts.checkpoint.log_file import (
     parse_object,
     read_listed_bytes,
 )
-from surestart.facts.storage.read_budget import NotRead
+from surestart.facts.checkpoint.log_folder import LogFolder, check_end, read_log_folder
+from surestart.facts.storage.read_budget import VALUES, BoundedStorage, NotRead
 from surestart.facts.storage.storage import FOLDER, FolderEntry, Storage
 
 # One line of offsets is one source, and every reader looks at all of them.
 MAX_LINES = 1000
+# On object stores each file that is read costs a round trip.
+ENTRIES_REMOTE = 8
+ENTRIES_CRC = 3
+# Reading older entries stops here: the rest is for later questions, such as which files the batch in flight reads.
+RESERVE = VALUES // 4
 _Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
 
@@ -104,3 +111,59 @@ def parse_entry(parse: Callable[[int, bytes], _Entry], batch: int, data: bytes, 
         return parse(batch, data)
     except FormatError as error:
         return LogFault(path, error.kind, error.detail)
+
+
+@dataclass
+class BatchLogs:
+    """The two logs while they are read."""
+
+    offsets_folder: LogFolder
+    commits_folder: LogFolder
+    offsets: dict[int, OffsetLogEntry | LogFault] = field(default_factory=dict)
+    commits: dict[int, CommitLogEntry | LogFault] = field(default_factory=dict)
+    crc_faults: dict[str, LogFault] = field(default_factory=dict)
+
+    @property
+    def folders(self) -> tuple[LogFolder, LogFolder]:
+        return self.offsets_folder, self.commits_folder
+
+    @property
+    def needed_state(self) -> int | None:
+        """The version of the state that the next start loads."""
+        planned, committed = self.offsets_folder.last, self.commits_folder.last
+        return None if planned is None else planned + 1 if committed == planned else planned
+
+    @property
+    def hidden_leftovers(self) -> int:
+        return sum(folder.leftover_count - len(folder.leftovers) for folder in self.folders)
+
+    def read_offsets(self, storage: BoundedStorage, which: slice) -> None:
+        _read_entries(storage, self.offsets_folder, parse_offset_log, which, self.offsets, self.crc_faults)
+
+    def read_commits(self, storage: BoundedStorage, which: slice) -> None:
+        _read_entries(storage, self.commits_folder, parse_commit_log, which, self.commits, self.crc_faults)
+
+
+def read_logs(storage: BoundedStorage) -> BatchLogs:
+    offsets_folder = check_end(storage, read_log_folder(storage, "offsets"))
+    newest = offsets_folder.last
+    wanted = () if newest is None else (newest, newest - 1)
+    return BatchLogs(offsets_folder, check_end(storage, read_log_folder(storage, "commits"), wanted))
+
+
+def _read_entries(
+    storage: BoundedStorage,
+    folder: LogFolder,
+    parse: Callable[[int, bytes], _Entry],
+    which: slice,
+    into: dict[int, _Entry | LogFault],
+    crc_faults: dict[str, LogFault],
+) -> None:
+    """The entries of that place in the log, counted from the newest on; older ones while the budget lasts."""
+    for index, batch in enumerate(folder.ids[::-1][which], start=which.start):
+        if index >= ENTRIES_REMOTE and storage.budget.values < RESERVE:
+            break
+        path = f"{folder.name}/{batch}"
+        # By name, whatever the listing says: a checksum that it lacks would not be compared.
+        data = read_log(storage, path, crc_faults if index < ENTRIES_CRC else None)
+        into[batch] = data if isinstance(data, LogFault) else parse_entry(parse, batch, data, path)

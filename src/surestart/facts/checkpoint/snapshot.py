@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from surestart.facts.checkpoint import positions
 from surestart.facts.checkpoint.batch_logs import (
@@ -20,26 +19,27 @@ from surestart.facts.checkpoint.batch_logs import (
     OffsetLogEntry,
     SourceOffset,
     guess_writer_version,
-    parse_commit_log,
-    parse_offset_log,
 )
 from surestart.facts.checkpoint.find_checkpoints import read_signpost
-from surestart.facts.checkpoint.log_entries import behind_json, check_crc, parse_entry, read_log, read_metadata
+from surestart.facts.checkpoint.log_entries import (
+    ENTRIES_REMOTE,
+    BatchLogs,
+    behind_json,
+    check_crc,
+    read_logs,
+    read_metadata,
+)
 from surestart.facts.checkpoint.log_file import NOT_A_FILE, UNREADABLE, LogFault
-from surestart.facts.checkpoint.log_folder import LogFolder, check_end, is_leftover, is_there, read_log_folder
+from surestart.facts.checkpoint.log_folder import LogFolder, is_leftover, is_there
 from surestart.facts.checkpoint.positions import NumberPosition, Position
 from surestart.facts.checkpoint.source_folder import SchemaLog, SourceFolder, read_schema_log, read_source_folders
 from surestart.facts.checkpoint.state_folder import StateFolder, read_state
 from surestart.facts.storage.open_storage import open_storage
-from surestart.facts.storage.read_budget import VALUES, BoundedStorage, bounded
+from surestart.facts.storage.read_budget import bounded
 from surestart.facts.storage.storage import FILE, FOLDER, OTHER, FolderEntry, Storage
 
-# A default checkpoint keeps 100 batches; on object stores each file read costs a round trip.
+# A default checkpoint keeps 100 batches.
 ENTRIES_LOCAL = 128
-ENTRIES_REMOTE = 8
-ENTRIES_CRC = 3
-# Reading older entries stops here: the rest is for later questions, such as which files the batch in flight reads.
-RESERVE = VALUES // 4
 _NO_STATE = StateFolder(exists=False)
 ROOT_NAMES = frozenset({"metadata", "offsets", "commits", "sources", "state", "receivers", "__tmp_path_dir"})
 
@@ -178,7 +178,7 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     if isinstance(root, Checkpoint):
         return root
     query_id, metadata_fault, metadata_data = read_metadata(storage, root)
-    logs = _read_logs(storage)
+    logs = read_logs(storage)
     count = entries or (ENTRIES_LOCAL if storage.kind == "local" else ENTRIES_REMOTE)
     recent = slice(0, min(count, ENTRIES_REMOTE))
     logs.read_offsets(storage, recent)
@@ -193,7 +193,7 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
     logs.read_commits(storage, older)
     logs.read_offsets(storage, older)
     schema_logs, schema_faults = _read_schema_logs(storage, root)
-    files = [entry for entry in root.values() if entry.kind == FILE]
+    sizes = [entry.size or 0 for entry in root.values() if entry.kind == FILE]
     leftovers = _leftovers(root, logs, known, state)
     return Checkpoint(
         location=storage.location,
@@ -207,7 +207,7 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         offsets=dict(sorted(logs.offsets.items())),
         commits=dict(sorted(logs.commits.items())),
         crc_faults=logs.crc_faults,
-        sources=_sources(logs.offsets_folder, logs.offsets, known),
+        sources=_sources(logs, known),
         sources_exist=None if isinstance(folders, LogFault) else folders is not None,
         schema_logs=(*(log for folder in known for log in folder.schema_logs), *schema_logs),
         state=state,
@@ -215,15 +215,12 @@ def read_checkpoint(location: str, storage: Storage | None = None, *, entries: i
         leftover_count=len(leftovers) + logs.hidden_leftovers,
         strange=_strange(root, logs, leftovers),
         other_faults=(*([folders] if isinstance(folders, LogFault) else []), *schema_faults, *_odd_folders(root)),
-        sampled=_sampled(logs.offsets_folder, logs.commits_folder, logs.offsets, logs.commits, known, state),
-        files=len(files)
+        sampled=_sampled(logs, known, state),
+        files=len(sizes)
         + sum(len(folder.ids) for folder in logs.folders)
         + sum(folder.files for folder in known)
         + state.files,
-        size=sum(entry.size or 0 for entry in files)
-        + sum(folder.size for folder in logs.folders)
-        + sum(folder.size for folder in known)
-        + state.size,
+        size=sum(sizes) + sum(one.size for one in logs.folders) + sum(one.size for one in known) + state.size,
         metadata_trailing="" if metadata_fault or not metadata_data else behind_json(metadata_data),
         metadata_modified=root["metadata"].modified if "metadata" in root else None,
         folder_modified=_own_time(storage),
@@ -252,44 +249,6 @@ def _list_root(storage: Storage) -> dict[str, FolderEntry] | Checkpoint:
     return root
 
 
-@dataclass
-class _Logs:
-    """The two logs while they are read."""
-
-    offsets_folder: LogFolder
-    commits_folder: LogFolder
-    offsets: dict[int, OffsetLogEntry | LogFault] = field(default_factory=dict)
-    commits: dict[int, CommitLogEntry | LogFault] = field(default_factory=dict)
-    crc_faults: dict[str, LogFault] = field(default_factory=dict)
-
-    @property
-    def folders(self) -> tuple[LogFolder, LogFolder]:
-        return self.offsets_folder, self.commits_folder
-
-    @property
-    def needed_state(self) -> int | None:
-        """The version of the state that the next start loads."""
-        planned, committed = self.offsets_folder.last, self.commits_folder.last
-        return None if planned is None else planned + 1 if committed == planned else planned
-
-    @property
-    def hidden_leftovers(self) -> int:
-        return sum(folder.leftover_count - len(folder.leftovers) for folder in self.folders)
-
-    def read_offsets(self, storage: BoundedStorage, which: slice) -> None:
-        _read_entries(storage, self.offsets_folder, parse_offset_log, which, self.offsets, self.crc_faults)
-
-    def read_commits(self, storage: BoundedStorage, which: slice) -> None:
-        _read_entries(storage, self.commits_folder, parse_commit_log, which, self.commits, self.crc_faults)
-
-
-def _read_logs(storage: BoundedStorage) -> _Logs:
-    offsets_folder = check_end(storage, read_log_folder(storage, "offsets"))
-    newest = offsets_folder.last
-    wanted = () if newest is None else (newest, newest - 1)
-    return _Logs(offsets_folder, check_end(storage, read_log_folder(storage, "commits"), wanted))
-
-
 def _read_schema_logs(storage: Storage, root: Mapping[str, FolderEntry]) -> tuple[list[SchemaLog], list[LogFault]]:
     """Those that lie beside the logs, where a Delta source was told to keep its own there."""
     names = [name for name, entry in root.items() if entry.kind == FOLDER and name.startswith("_schema_log_")]
@@ -306,7 +265,7 @@ def _odd_folders(root: Mapping[str, FolderEntry]) -> list[LogFault]:
 
 
 def _leftovers(
-    root: Mapping[str, FolderEntry], logs: _Logs, known: Sequence[SourceFolder], state: StateFolder
+    root: Mapping[str, FolderEntry], logs: BatchLogs, known: Sequence[SourceFolder], state: StateFolder
 ) -> tuple[str, ...]:
     """Files of writes that did not end."""
     return (
@@ -317,7 +276,7 @@ def _leftovers(
     )
 
 
-def _strange(root: Mapping[str, FolderEntry], logs: _Logs, leftovers: Sequence[str]) -> tuple[str, ...]:
+def _strange(root: Mapping[str, FolderEntry], logs: BatchLogs, leftovers: Sequence[str]) -> tuple[str, ...]:
     """Files and folders of a kind that surestart does not know."""
     known = {*ROOT_NAMES, *leftovers, ".metadata.crc"}
     return (
@@ -326,30 +285,9 @@ def _strange(root: Mapping[str, FolderEntry], logs: _Logs, leftovers: Sequence[s
     )
 
 
-def _newest(root: Mapping[str, FolderEntry], logs: _Logs) -> float | None:
+def _newest(root: Mapping[str, FolderEntry], logs: BatchLogs) -> float | None:
     times = (*(entry.modified for entry in root.values()), *(folder.last_modified for folder in logs.folders))
     return max((time for time in times if time is not None), default=None)
-
-
-_Entry = TypeVar("_Entry", OffsetLogEntry, CommitLogEntry)
-
-
-def _read_entries(
-    storage: BoundedStorage,
-    folder: LogFolder,
-    parse: Callable[[int, bytes], _Entry],
-    which: slice,
-    into: dict[int, _Entry | LogFault],
-    crc_faults: dict[str, LogFault],
-) -> None:
-    """The entries of that place in the log, counted from the newest on; older ones while the budget lasts."""
-    for index, batch in enumerate(folder.ids[::-1][which], start=which.start):
-        if index >= ENTRIES_REMOTE and storage.budget.values < RESERVE:
-            break
-        path = f"{folder.name}/{batch}"
-        # By name, whatever the listing says: a checksum that it lacks would not be compared.
-        data = read_log(storage, path, crc_faults if index < ENTRIES_CRC else None)
-        into[batch] = data if isinstance(data, LogFault) else parse_entry(parse, batch, data, path)
 
 
 def _own_time(storage: Storage) -> float | None:
@@ -374,11 +312,9 @@ def _absent(storage: Storage, *, exists: bool | None, fault: LogFault | None = N
     )
 
 
-def _sources(
-    folder: LogFolder, offsets: Mapping[int, OffsetLogEntry | LogFault], known: tuple[SourceFolder, ...]
-) -> tuple[CheckpointSource, ...]:
-    folders = {item.id: item for item in known}
-    latest = None if folder.last is None else offsets.get(folder.last)
+def _sources(logs: BatchLogs, known: tuple[SourceFolder, ...]) -> tuple[CheckpointSource, ...]:
+    folders, offsets = {item.id: item for item in known}, logs.offsets
+    latest = None if logs.offsets_folder.last is None else offsets.get(logs.offsets_folder.last)
     if not isinstance(latest, OffsetLogEntry):
         return tuple(CheckpointSource(item.id, item.kind, None, None, item) for item in known)
     before = offsets.get(latest.batch - 1)
@@ -404,16 +340,9 @@ def _name_number(position: Position | None, kind: str) -> Position | None:
     return position
 
 
-def _sampled(
-    offsets_folder: LogFolder,
-    commits_folder: LogFolder,
-    offsets: Mapping[int, object],
-    commits: Mapping[int, object],
-    known: tuple[SourceFolder, ...],
-    state: StateFolder,
-) -> tuple[str, ...]:
+def _sampled(logs: BatchLogs, known: tuple[SourceFolder, ...], state: StateFolder) -> tuple[str, ...]:
     said = []
-    for folder, read in ((offsets_folder, offsets), (commits_folder, commits)):
+    for folder, read in ((logs.offsets_folder, logs.offsets), (logs.commits_folder, logs.commits)):
         if len(folder.ids) > len(read):
             said.append(f"{folder.name}/: {len(read)} newest of {len(folder.ids)} files read, the rest by name only")
     return (*said, *(folder.sampled for folder in known if folder.sampled), *([state.sampled] if state.sampled else []))
