@@ -73,24 +73,23 @@ def count_rows(
     decodes, merges = last != "raw-ingest", last == "merge-gold"
     tally = Tally(judge, decodes)
     gold_files = read_table_files(environment, "sensor_gold")
-    deserialized = quarantined = raw = produced = gold = 0
+    deserialized = quarantined = gold = 0
     if decodes:
         below = _trusted(progress["merge-gold"], rows_there=bool(gold_files.files))
-        for position, unread in _rows(read_table_files(environment, "sensor_readings_deserialized", below), ()):
-            tally.decoded(position, DESERIALIZED, unread)
-            deserialized += 1
-        for position, unread in _rows(read_table_files(environment, "sensor_quarantine"), ()):
-            tally.decoded(position, QUARANTINED, unread)
-            quarantined += 1
+        deserialized = _count_decoded(
+            tally, DESERIALIZED, read_table_files(environment, "sensor_readings_deserialized", below)
+        )
+        quarantined = _count_decoded(tally, QUARANTINED, read_table_files(environment, "sensor_quarantine"))
     below = _trusted(progress["deserialize"], rows_there=deserialized + quarantined > 0)
     raw_files = read_table_files(environment, "sensor_raw", below)
-    begun = set()
+    begun, raw = set(), 0
     for position, unread, payload in _rows(raw_files, ("payload",)):
         tally.raw(position, payload, unread)
         begun.add(position[0])
         raw += 1
     has_read = read_by_raw_ingest(progress["raw-ingest"], frozenset(begun))
     first: dict[tuple[str, int], int] = {}
+    produced = 0
     for position, payload in records:
         tally.record(position, payload, has_read)
         first.setdefault(position[:2], position[2])
@@ -100,23 +99,37 @@ def count_rows(
         for position, _, payload in _rows(raw_files, ("payload",)):
             tally.kept(position, payload)
     if merges:
-        columns = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
-        for position, _, sensor, time, revision, *numbers in _rows(gold_files, columns):
-            tally.gold(position, sensor, time, revision, numbers)
-            gold += 1
-        tally.end_of_gold()
+        gold = _count_gold(tally, gold_files)
     return Account(
         produced=produced,
         raw=raw,
         deserialized=deserialized if decodes else None,
         quarantined=quarantined if decodes else None,
         gold=gold if merges else None,
-        lost=tally.faults_of(": lost", "newest reading"),
-        duplicated=tally.faults_of(": duplicated"),
+        lost=tally.lost,
+        duplicated=tally.duplicated,
         faults={name: number for name, number in tally.faults.items() if number},
         pending={stage: tally.pending[stage] for stage in STAGES if tally.pending[stage]},
         gone=gone,
     )
+
+
+def _count_decoded(tally: Tally, table: int, files: TableFiles) -> int:
+    rows = 0
+    for position, unread in _rows(files, ()):
+        tally.decoded(position, table, unread)
+        rows += 1
+    return rows
+
+
+def _count_gold(tally: Tally, files: TableFiles) -> int:
+    columns = ("sensor_id", "reading_time", "revision", "temperature", "humidity", "battery")
+    rows = 0
+    for position, _, sensor, time, revision, *numbers in _rows(files, columns):
+        tally.gold(position, sensor, time, revision, numbers)
+        rows += 1
+    tally.end_of_gold()
+    return rows
 
 
 def _trusted(progress: StageProgress, rows_there: bool) -> StageProgress | None:

@@ -108,7 +108,7 @@ def read_sent(
 ) -> Iterator[tuple[RowPosition, bytes | None]]:
     """Every committed record that the topic holds now, with its position. Joins no group and creates no topic."""
     import_client()
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaException
 
     place = security or SecretPlace()
     settings: dict[str, Any] = {
@@ -128,38 +128,39 @@ def read_sent(
     except KafkaException as refusal:
         raise refused_settings(refusal, place) from None
     try:
-        found = consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
-        waiting = set(found.partitions)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in waiting])
-        heard = time.monotonic()
-        while waiting:
-            # consume waits out its time unless so many messages are there, so the last few must not wait long.
-            messages = consumer.consume(5000, timeout=0.2)
-            if messages:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > _SECONDS:
-                raise CannotTell(
-                    f"{len(waiting)} partitions of topic {topic!r} gave nothing for {_SECONDS} s before their end",
-                    meaning="The count is not complete and was given up.",
-                    next=surestart("kafka", "status"),
-                    code="KafkaSilent",
-                )
-            for message in messages:
-                problem = message.error()
-                if problem is None:
-                    partition, offset = message.partition(), message.offset()
-                    # A message without an error has both; the hints allow None.
-                    assert partition is not None
-                    assert offset is not None
-                    yield (topic, partition, offset), message.value()
-                elif problem.code() == KafkaError._PARTITION_EOF:
-                    waiting.discard(message.partition())
-                else:
-                    raise KafkaException(problem)
+        yield from _read_to_end(consumer, topic)
     except KafkaException as problem:
         raise _unreachable(bootstrap, problem) from None
     finally:
         consumer.close()
+
+
+def _read_to_end(consumer: Any, topic: str) -> Iterator[tuple[RowPosition, bytes | None]]:
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+    waiting = set(consumer.list_topics(topic, timeout=_SECONDS).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in waiting])
+    heard = time.monotonic()
+    while waiting:
+        # consume waits out its time unless so many messages are there, so the last few must not wait long.
+        messages = consumer.consume(5000, timeout=0.2)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _SECONDS:
+            raise CannotTell(
+                f"{len(waiting)} partitions of topic {topic!r} gave nothing for {_SECONDS} s before their end",
+                meaning="The count is not complete and was given up.",
+                next=surestart("kafka", "status"),
+                code="KafkaSilent",
+            )
+        for message in messages:
+            problem = message.error()
+            if problem is None:
+                yield (topic, message.partition(), message.offset()), message.value()
+            elif problem.code() == KafkaError._PARTITION_EOF:
+                waiting.discard(message.partition())
+            else:
+                raise KafkaException(problem)
 
 
 def read_begins(bootstrap: str, topic: str, security: SecretPlace | None = None) -> dict[tuple[str, int], int]:

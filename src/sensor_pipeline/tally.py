@@ -24,6 +24,8 @@ DESERIALIZED, QUARANTINED = 1, 2
 _DECODED, _RAW, _COMPARED, _RAW_UNREAD, _DECODED_UNREAD = 3, 4, 8, 16, 32
 _FLAGS = 8  # bits; what stands above them is the digest of the payload in the raw table
 _WORD, _IN_GOLD, _NO_OFFSET = 64, 1, 1 << 63
+_LOST = ("raw: lost", "deserialize: lost", "gold: lost", "gold: not the newest reading")
+_DUPLICATED = ("raw: duplicated", "deserialize: duplicated", "gold: duplicated")
 
 
 class Tally:
@@ -41,9 +43,13 @@ class Tally:
         self._newest: dict[int, int] = {}
         self._unexpected: set[int] = set()
 
-    def faults_of(self, *ends: str) -> int:
-        """How many faults have a name that ends so."""
-        return sum(number for name, number in self.faults.items() if name.endswith(ends))
+    @property
+    def lost(self) -> int:
+        return sum(self.faults[name] for name in _LOST)
+
+    @property
+    def duplicated(self) -> int:
+        return sum(self.faults[name] for name in _DUPLICATED)
 
     def decoded(self, position: RowPosition, where: int, unread: bool) -> None:
         key = self._key(position)
@@ -59,10 +65,6 @@ class Tally:
             self.faults["raw: duplicated"] += 1
         else:
             self._known[key] = known | _RAW | unread * _RAW_UNREAD | digest_payload(payload) << _FLAGS
-
-    def sources(self) -> frozenset[str]:
-        """The sources of which a row has been seen."""
-        return frozenset(source for source, _ in self._places.names)
 
     def record(self, position: RowPosition, payload: bytes | None, has_read: Callable[[RowPosition], bool]) -> None:
         """has_read: whether raw-ingest has read that position; asked where it has no row."""

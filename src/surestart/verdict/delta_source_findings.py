@@ -4,7 +4,7 @@ meet, said before the start."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from surestart.declaration import SourceDeclaration
 from surestart.facts.checkpoint.positions import DeltaPosition
@@ -19,6 +19,34 @@ from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import Commands
 
 _DAY = 86_400_000
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A stage in front of the log of its table.
+
+    position: None before its first batch.
+    first: the version that it reads next.
+    opened: the version at which its newest batch begins, which a start makes once more."""
+
+    source: SourceDeclaration
+    evidence: DeltaSourceEvidence
+    reading: TableReading
+    commands: Commands
+    position: DeltaPosition | None
+    first: int
+    opened: int
+
+    @property
+    def unchecked(self) -> int:
+        """The first version whose commit the stream has yet to check. Inside the first snapshot, and once a version's
+        first file is read, that version's own commit is past its check."""
+        begun = self.position is not None and (self.position.initial_snapshot or self.position.index >= 0)
+        return self.first + begun
+
+    @property
+    def pending(self) -> list[Commit]:
+        return [commit for commit in self.evidence.pending if commit.version >= self.unchecked]
 
 
 def find_delta_source(
@@ -54,7 +82,9 @@ def find_delta_source(
     if begin is None:
         return ()
     opened = min(begin, span.opened) if span.opened is not None else begin
-    return tuple(_find_in_log(source, position, begin, opened, evidence, reading, commands, now))
+    case = _Case(source, evidence, reading, commands, position, begin, opened)
+    stops = _vanished(case) or _history_gone(case) or _read_undone(case)
+    return (stops,) if stops else tuple(_find_in_log(case, now))
 
 
 def _replaced(
@@ -65,86 +95,78 @@ def _replaced(
         Severity.UNSAFE,
         f"the checkpoint has read table {position.table_id}, {source.target} is {evidence.table_id}",
         "The table was dropped and made again, or replaced. The next start "
-        "fails with DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE; which "
-        "rows of the old table are in the new one, only their positions tell.",
+        "fails with DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE; only "
+        "positions tell which rows of the old table are in the new one.",
         commands.plan("replay"),
         "delete the checkpoint, as Delta's message says: rows that are in both tables come twice.",
     )
 
 
-def _find_in_log(
-    source: SourceDeclaration,
-    position: DeltaPosition | None,
-    first: int,
-    opened: int,
-    evidence: DeltaSourceEvidence,
-    reading: TableReading,
-    commands: Commands,
-    now: int,
-) -> Iterator[Finding]:
-    latest = evidence.latest_version
-    if first > latest + 1 or (first == latest + 1 and position is not None and position.index >= 0):
-        yield Finding(
-            "SOURCE_COMMITS_VANISHED",
-            Severity.UNSAFE,
-            f"the checkpoint is at version {first} of {source.target}, whose log ends at {latest}",
-            f"Commits {latest + 1}..{first - 1} were there when they were read and are gone: the table was put back to "
-            "an older copy. Versions that are written next get numbers that the stream counts as read.",
-            commands.plan("replay"),
-            "write to the source table until its version passes the checkpoint's.",
-        )
-        return
-    if opened < evidence.earliest_commit and opened <= latest:
-        gone = evidence.earliest_commit - opened
-        unread = first < evidence.earliest_commit and first <= latest
-        yield Finding(
-            "SOURCE_HISTORY_GONE",
-            Severity.UNSAFE,
-            f"the {'next' if unread else 'newest'} batch begins at version {opened if not unread else first} of "
-            f"{source.target}; its log begins at {evidence.earliest_commit}: {gone} commits are gone",
-            "The log was cleaned up while the query was behind. Their rows are still in the table unless they were "
-            "deleted, but no longer known as new."
-            if unread
-            else "Nothing unread is lost. But a start makes the newest batch once more, also a committed one, and "
-            "fails where the log does not reach back to its begin: DELTA_MISSING_FILES_UNEXPECTED_VERSION.",
-            commands.plan("replay"),
-            "set failOnDataLoss to false: the stream would go on after the hole.",
-        )
-        return
-    # Inside the first snapshot, and once a version's first file is read, that version's own commit is past its check.
-    begun = position is not None and (position.initial_snapshot or position.index >= 0)
-    pending = [commit for commit in evidence.pending if commit.version >= first + begun]
-    undone = reading.find_read(evidence.pending)
-    if undone is not None:
-        yield Finding(
-            "SOURCE_READ_UNDONE",
-            Severity.UNSAFE,
-            f"the stage is at version {first} of {source.target}, among versions {undone.before + 1} to "
-            f"{undone.last}, which an undo has taken back",
-            "It has read rows that the table no longer has, and its output holds them. The start is refused.",
-            commands.plan("reset"),
-            "start it with plain Spark: what it reads next belongs with rows that were taken back.",
-        )
-        return
-    yield from _find_changes(source, pending, evidence, reading, commands)
-    if not reading.tracks_schema:
-        yield from _find_schema_change(source, pending, evidence, commands)
-    yield from _find_end(source, first + begun, evidence, commands)
-    yield from _find_expiry(source, evidence, pending, commands, now)
+def _vanished(case: _Case) -> Finding | None:
+    first, latest = case.first, case.evidence.latest_version
+    at_its_end = first == latest + 1 and (case.position is None or case.position.index < 0)
+    if first <= latest or at_its_end:
+        return None
+    return Finding(
+        "SOURCE_COMMITS_VANISHED",
+        Severity.UNSAFE,
+        f"the checkpoint is at version {first} of {case.source.target}, whose log ends at {latest}",
+        f"Commits {latest + 1}..{first - 1} were there when they were read and are gone: the table was put back to "
+        "an older copy. Versions that are written next get numbers that the stream counts as read.",
+        case.commands.plan("replay"),
+        "write to the source table until its version passes the checkpoint's.",
+    )
 
 
-def _find_changes(
-    source: SourceDeclaration,
-    pending: Sequence[Commit],
-    evidence: DeltaSourceEvidence,
-    reading: TableReading,
-    commands: Commands,
-) -> Iterator[Finding]:
+def _history_gone(case: _Case) -> Finding | None:
+    first, opened, begins = case.first, case.opened, case.evidence.earliest_commit
+    latest = case.evidence.latest_version
+    if opened >= begins or opened > latest:
+        return None
+    unread = first < begins and first <= latest
+    return Finding(
+        "SOURCE_HISTORY_GONE",
+        Severity.UNSAFE,
+        f"the {'next' if unread else 'newest'} batch begins at version {first if unread else opened} of "
+        f"{case.source.target}; its log begins at {begins}: {begins - opened} commits are gone",
+        "The log was cleaned up while the query was behind. Their rows are still in the table unless they were "
+        "deleted, but nothing says any more that they are new."
+        if unread
+        else "Nothing unread is lost. But a start makes the newest batch once more, also a committed one, and "
+        "fails where the log does not reach back to its begin: DELTA_MISSING_FILES_UNEXPECTED_VERSION.",
+        case.commands.plan("replay"),
+        "set failOnDataLoss to false: the stream would go on after the hole.",
+    )
+
+
+def _read_undone(case: _Case) -> Finding | None:
+    undone = case.reading.find_read(case.evidence.pending)
+    if undone is None:
+        return None
+    return Finding(
+        "SOURCE_READ_UNDONE",
+        Severity.UNSAFE,
+        f"the stage is at version {case.first} of {case.source.target}, among versions {undone.before + 1} to "
+        f"{undone.last}, which an undo has taken back",
+        "It has read rows that the table no longer has, and its output holds them. The start is refused.",
+        case.commands.plan("reset"),
+        "start it with plain Spark: what it reads next belongs with rows that were taken back.",
+    )
+
+
+def _find_in_log(case: _Case, now: int) -> Iterator[Finding]:
+    if not case.reading.reads_feed:
+        yield from _find_changes(case)
+    if not case.reading.tracks_schema:
+        yield from _find_schema_change(case)
+    yield from _find_end(case)
+    yield from _find_expiry(case, now)
+
+
+def _find_changes(case: _Case) -> Iterator[Finding]:
     """Commits that are no plain appends (DeltaSource.validateCommitAndDecideSkipping)."""
-    if reading.reads_feed:
-        return
-    own = TableReading(source.options)
-    unread = sort_commits(reading.not_passed(pending))
+    source, commands, own = case.source, case.commands, TableReading(case.source.options)
+    unread = sort_commits(case.reading.not_passed(case.pending))
     # To get past what an undo has taken back the start would pass over every change: one that is nobody's remedy would
     # be left out whole with its new rows. It is refused instead (remedies.taken_back).
     if unread.rewritten and not own.passes_changes:
@@ -158,15 +180,7 @@ def _find_changes(
             "set skipChangeCommits before you know that the commit holds no new rows: it is skipped whole.",
         )
     elif unread.rewritten:
-        what = "left out whole, new rows included" if own.skips else "passed on again as if they were new"
-        yield Finding(
-            "SOURCE_CHANGES_SKIPPED" if own.skips else "SOURCE_CHANGES_REPEATED",
-            Severity.ATTENTION,
-            f"{source.target}: {_versions(unread.rewritten)} rewrote rows",
-            f"By the stage's own options such commits are {what}.",
-            commands.doctor(),
-            "",
-        )
+        yield _passed_on(source, unread.rewritten, own, commands)
     if unread.deleted and not own.passes_deletes:
         yield _stops(
             "SOURCE_ROWS_DELETED",
@@ -178,7 +192,7 @@ def _find_changes(
             "set ignoreDeletes: what a RESTORE brings back later is then passed on as new, and comes twice.",
         )
     if unread.returned:
-        yield _returned(source, unread.returned, pending, commands)
+        yield _returned(case, unread.returned)
     if unread.unclear:
         yield Finding(
             "SOURCE_COMMIT_UNCLEAR",
@@ -190,18 +204,30 @@ def _find_changes(
         )
 
 
-def _returned(
-    source: SourceDeclaration, returned: Sequence[Commit], pending: Sequence[Commit], commands: Commands
+def _passed_on(
+    source: SourceDeclaration, rewritten: Sequence[Commit], own: TableReading, commands: Commands
 ) -> Finding:
+    what = "left out whole, new rows included" if own.skips else "passed on again as if they were new"
+    return Finding(
+        "SOURCE_CHANGES_SKIPPED" if own.skips else "SOURCE_CHANGES_REPEATED",
+        Severity.ATTENTION,
+        f"{source.target}: {_versions(rewritten)} rewrote rows",
+        f"By the stage's own options such commits are {what}.",
+        commands.doctor(),
+        "",
+    )
+
+
+def _returned(case: _Case, returned: Sequence[Commit]) -> Finding:
     """The finding for a RESTORE that only adds rows. The stream has read these rows before if it has met, or will meet,
     their removal. With a checkpoint that is younger than the removal, they may be new to it."""
-    met = any(one.changes and one.changes.removed and one.version < returned[-1].version for one in pending)
+    met = any(one.changes and one.changes.removed and one.version < returned[-1].version for one in case.pending)
     return Finding(
         "SOURCE_ROWS_RETURN",
         Severity.UNSAFE if met else Severity.CANNOT_TELL,
-        f"{source.target}: {_versions(returned)} brings back rows that were removed",
+        f"{case.source.target}: {_versions(returned)} brings back rows that were removed",
         "To the stream they are new rows. Those that it has passed on before come twice downstream.",
-        commands.plan("replay"),
+        case.commands.plan("replay"),
         "start it, or set ignoreDeletes: nothing stops the rows that come again.",
     )
 
@@ -234,12 +260,11 @@ def _stops(
     return Finding(code, Severity.UNSAFE, f"{source.target}: {_versions(commits)}", meaning, next, do_not)
 
 
-def _find_schema_change(
-    source: SourceDeclaration, pending: Sequence[Commit], evidence: DeltaSourceEvidence, commands: Commands
-) -> Iterator[Finding]:
+def _find_schema_change(case: _Case) -> Iterator[Finding]:
     """Compares each unread schema with the newest one, with which the stream is planned. So a column that was added and
     dropped again stops it as well."""
-    changes = [commit for commit in pending if commit.schema_text is not None]
+    source, evidence, commands = case.source, case.evidence, case.commands
+    changes = [commit for commit in case.pending if commit.schema_text is not None]
     if not changes:
         return
     earlier = [evidence.schema_before, *(commit.schema_text or "" for commit in changes)]
@@ -267,31 +292,29 @@ def _find_schema_change(
         )
 
 
-def _find_end(
-    source: SourceDeclaration, first: int, evidence: DeltaSourceEvidence, commands: Commands
-) -> Iterator[Finding]:
+def _find_end(case: _Case) -> Iterator[Finding]:
     """Commits that were not looked at are never passed over in silence."""
+    first, evidence = case.unchecked, case.evidence
     looked_at = evidence.pending[-1].version if evidence.pending else first - 1
     if looked_at < evidence.latest_version and first <= evidence.latest_version:
         yield Finding(
             "SOURCE_NOT_READ_TO_END",
             Severity.CANNOT_TELL,
-            f"{source.target}: of the unread commits {first}..{evidence.latest_version} those after {looked_at} were "
-            "not looked at",
+            f"{case.source.target}: of the unread commits {first}..{evidence.latest_version} those after {looked_at} "
+            "were not looked at",
             "The stream goes on up to there. Whether a later commit stops it is not known.",
-            commands.accept("SOURCE_NOT_READ_TO_END"),
+            case.commands.accept("SOURCE_NOT_READ_TO_END"),
             "treat what was not looked at as plain appends.",
         )
 
 
-def _find_expiry(
-    source: SourceDeclaration, evidence: DeltaSourceEvidence, pending: Sequence[Commit], commands: Commands, now: int
-) -> Iterator[Finding]:
+def _find_expiry(case: _Case, now: int) -> Iterator[Finding]:
     """When the log's clean-up reaches the oldest unread commit."""
+    source, evidence, pending = case.source, case.evidence, case.pending
     oldest = next((commit.timestamp for commit in pending if commit.timestamp is not None), None)
     if oldest is None or not evidence.log_retention:
         return
-    if behind := find_clock_behind(f"a commit of {source.target}", oldest, now, commands):
+    if behind := find_clock_behind(f"a commit of {source.target}", oldest, now, case.commands):
         yield from behind
         return
     left = oldest + evidence.log_retention - now
@@ -304,7 +327,7 @@ def _find_expiry(
         f"is kept until {time_text(oldest + evidence.log_retention)}"
         + (f", {span_text(left)} from now" if left > 0 else ", which is past"),
         "After that time the next checkpoint of the table's log deletes it, and the stream cannot go on from here.",
-        commands.run(),
+        case.commands.run(),
         "leave the query stopped beyond that time.",
     )
 

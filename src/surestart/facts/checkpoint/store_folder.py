@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from surestart.facts.checkpoint.lineage import find_base, read_lineage
@@ -108,74 +108,109 @@ class StateTally:
     faults: list[LogFault] = field(default_factory=list)
 
 
+@dataclass
+class _Store:
+    """The files of one store while they are read.
+
+    names, below: the size of each file in its folder, and in the folders of tables below that.
+    full: versions that have a snapshot.
+    steps: versions that are changes of the one before.
+    torn: versions among the steps whose file is cut off.
+    ids: format 2: the ids of the files of a version.
+    broken: what keeps a snapshot from being loaded."""
+
+    walk: StateWalk
+    folder: str
+    tally: StateTally
+    names: Mapping[str, int]
+    below: Mapping[str, int]
+    full: set[int] = field(default_factory=set)
+    steps: set[int] = field(default_factory=set)
+    torn: set[int] = field(default_factory=set)
+    ids: dict[int, set[str]] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+
+    def take_in(self, name: str, kind: str, length: int) -> bool:
+        """Whether it is a state file that holds something."""
+        path, match = f"{self.folder}/{name}", STATE_FILE.fullmatch(name)
+        if match and kind != FILE:
+            self._note(LogFault(path, UNREADABLE, f"{path} is not a file: not opened"))
+        elif match and length == 0:
+            self._note(LogFault(path, EMPTY, "a state file of 0 bytes"))
+        elif match:
+            version = int(match.group(1))
+            (self.full if match.group(3) in ("snapshot", "zip") else self.steps).add(version)
+            self.tally.provider = self.tally.provider or (HDFS if match.group(3) in ("delta", "snapshot") else ROCKSDB)
+            if match.group(2):
+                self.tally.format_v2 = True
+                self.ids.setdefault(version, set()).add(match.group(2).lower())
+            return True
+        elif kind == FILE and name.endswith(".crc") and not name.startswith("."):
+            self.tally.checksums += 1
+        elif kind == FILE and name.endswith(".tmp"):
+            self.tally.leftovers.append(path)
+        return False
+
+    def _note(self, fault: LogFault) -> None:
+        if len(self.tally.faults) < FAULTS:
+            self.tally.faults.append(fault)
+
+    def files_of(self, first: int, last: int) -> Iterator[tuple[str, int, re.Match[str], int]]:
+        """Name, size, match and version of each state file of these versions."""
+        for name, length in self.names.items():
+            match = STATE_FILE.fullmatch(name)
+            if match and first <= int(match.group(1)) <= last:
+                yield name, length, match, int(match.group(1))
+
+    def lose(self, name: str, match: re.Match[str], kind: str, why: str) -> None:
+        """Spark cannot load that file, so the version is not there, or what comes after its snapshot is not."""
+        version = int(match.group(1))
+        self.tally.faults.append(LogFault(f"{self.folder}/{name}", kind, why))
+        if match.group(3) in ("snapshot", "zip"):
+            self.broken[version] = f"a whole {name} ({why})"
+        else:
+            self.steps.discard(version)
+
+
 def read_versions(
     walk: StateWalk, folder: str, entries: list[tuple[str, str, int]], tally: StateTally
 ) -> StoreVersions:
-    full: set[int] = set()
-    steps: set[int] = set()
-    ids: dict[int, set[str]] = {}
-    files = size = 0
-    below: dict[str, int] = {}
-    for inner, kind, _ in entries:
-        if kind == FOLDER and inner in FOLDERS:
-            below |= {
-                f"{inner}/{name}": length for name, is_a, length in walk.folder(f"{folder}/{inner}") if is_a == FILE
-            }
-    tally.files += len(below)
-    tally.size += sum(below.values())
-    size += sum(below.values())
-    for name, kind, length in entries:
-        if kind != FILE:
-            if STATE_FILE.fullmatch(name) and len(tally.faults) < FAULTS:
-                tally.faults.append(
-                    LogFault(f"{folder}/{name}", UNREADABLE, f"{folder}/{name} is not a file: not opened")
-                )
-            continue
-        tally.files += 1
-        tally.size += length
-        size += length
-        match = STATE_FILE.fullmatch(name)
-        if match and length == 0:
-            if len(tally.faults) < FAULTS:
-                tally.faults.append(LogFault(f"{folder}/{name}", EMPTY, "a state file of 0 bytes"))
-        elif match:
-            files += 1
-            version = int(match.group(1))
-            (full if match.group(3) in ("snapshot", "zip") else steps).add(version)
-            tally.provider = tally.provider or (HDFS if match.group(3) in ("delta", "snapshot") else ROCKSDB)
-            if match.group(2):
-                tally.format_v2 = True
-                ids.setdefault(version, set()).add(match.group(2).lower())
-        elif name.endswith(".crc") and not name.startswith("."):
-            tally.checksums += 1
-        elif name.endswith(".tmp"):
-            tally.leftovers.append(f"{folder}/{name}")
-    broken: dict[int, str] = {}
+    below = {
+        f"{inner}/{name}": length
+        for inner, kind, _ in entries
+        if kind == FOLDER and inner in FOLDERS
+        for name, is_a, length in walk.folder(f"{folder}/{inner}")
+        if is_a == FILE
+    }
+    store = _Store(walk, folder, tally, {name: length for name, _, length in entries}, below)
+    files = [store.take_in(*entry) for entry in entries].count(True)
+    own = [length for _, kind, length in entries if kind == FILE]
+    size = sum(below.values()) + sum(own)
+    tally.files += len(below) + len(own)
+    tally.size += size
     lacking: dict[tuple[int, str], str] = {}
     rows: tuple[int, int] | None = None
-    torn: frozenset[int] = frozenset()
     if walk.needed is not None:
-        names = {name: length for name, _, length in entries}
-        base = max((version for version in full if version <= walk.needed), default=0)
+        base = max((version for version in store.full if version <= walk.needed), default=0)
         if walk.crcs:
-            _check_crcs(walk, folder, names, base, steps, broken, tally)
+            _check_crcs(store, base, walk.needed)
         if walk.storage.kind == "local":
-            torn = _check_ends(walk, folder, names, base, steps, broken, tally)
-        if base and base not in broken:
-            rows = _check_snapshot(walk, folder, names, below, base, broken, tally)
-        for one in ids.get(walk.needed, ()):
-            lacking[walk.needed, one] = _lacking(walk, folder, names, below, one)
-    kept = {version: frozenset(found) for version, found in ids.items()}
-    return StoreVersions(frozenset(full), frozenset(steps), torn, kept, broken, lacking, files, size, rows)
+            _check_ends(store, base, walk.needed)
+        if base and base not in store.broken:
+            rows = _check_snapshot(store, base)
+        lacking = {(walk.needed, one): _lacking(store, walk.needed, one) for one in store.ids.get(walk.needed, ())}
+    ids = {version: frozenset(found) for version, found in store.ids.items()}
+    full, steps, torn = frozenset(store.full), frozenset(store.steps), frozenset(store.torn)
+    return StoreVersions(full, steps, torn, ids, store.broken, lacking, files, size, rows)
 
 
-def _lacking(walk: StateWalk, folder: str, names: Mapping[str, int], below: Mapping[str, int], own: str) -> str:
+def _lacking(store: _Store, needed: int, own: str) -> str:
     """Format 2: what is missing of the needed version of this id, or ""."""
-    assert walk.needed is not None
+    walk, folder, names = store.walk, store.folder, store.names
     there = {name.lower(): name for name, length in names.items() if length and STATE_FILE.fullmatch(name)}
     lineage: dict[int, str] = {}
-    changes = there.get(f"{walk.needed}_{own}.changelog", "")
-    if changes and f"{walk.needed}_{own}.zip" not in there:
+    changes = there.get(f"{needed}_{own}.changelog", "")
+    if changes and f"{needed}_{own}.zip" not in there:
         if walk.left <= 0:
             walk.cut += 1
             return ""
@@ -187,135 +222,89 @@ def _lacking(walk: StateWalk, folder: str, names: Mapping[str, int], below: Mapp
             if error.kind == VERSION:
                 raise OSError(error.detail) from error
             return f"a whole {changes} ({error.detail})"
-    base, missing = find_base(walk.needed, own, lineage, there)
+    base, missing = find_base(needed, own, lineage, there)
     if missing:
         return missing
     if walk.storage.kind == "local":
-        ids = {**lineage, walk.needed: own}
-        for number in range(walk.needed, int(base.partition("_")[0] or 0), -1):
+        ids = {**lineage, needed: own}
+        for number in range(needed, int(base.partition("_")[0] or 0), -1):
             name = there[f"{number}_{ids[number].lower()}.changelog"]
             if why := _cut_off(walk, f"{folder}/{name}", names[name]):
                 return f"a whole {name} ({why})"
-    if not base:
-        return ""
-    data = walk.snapshot(f"{folder}/{base}", names[base])
+    found = _lacks(store, base) if base else None
+    return f"what snapshot {base} names ({found[0]})" if found and found[0] else ""
+
+
+def _lacks(store: _Store, name: str) -> tuple[str, int | None] | None:
+    """What is missing of the files that this snapshot names, or "", and how many rows it says that it has. None: it was
+    not opened."""
+    data = store.walk.snapshot(f"{store.folder}/{name}", store.names[name])
     if data is None:
-        return ""
+        return None
     try:
-        why = lacks(read_notes(walk.storage, data, f"{folder}/{base}").files, below)
+        notes = read_notes(store.walk.storage, data, f"{store.folder}/{name}")
     except FormatError as error:
         if error.kind == VERSION:
             raise OSError(error.detail) from error
-        why = error.detail
-    return f"what snapshot {base} names ({why})" if why else ""
+        return error.detail, None
+    return lacks(notes.files, store.below), notes.rows
 
 
-def _check_snapshot(
-    walk: StateWalk,
-    folder: str,
-    names: Mapping[str, int],
-    below: Mapping[str, int],
-    base: int,
-    broken: dict[int, str],
-    tally: StateTally,
-) -> tuple[int, int] | None:
+def _check_snapshot(store: _Store, base: int) -> tuple[int, int] | None:
     """The newest RocksDB snapshot that a start would load names its files: all of them have to be there. Of several of
     one version (format 2: one for each attempt) one that is whole is enough: which of them is loaded is not known.
 
     The version and its number of rows, where it is whole and says it."""
     whys = []
-    for name, length in names.items():
-        match = STATE_FILE.fullmatch(name)
-        if not match or match.group(3) != "zip" or int(match.group(1)) != base or length == 0:
+    for name, length, match, _ in store.files_of(base, base):
+        if match.group(3) != "zip" or length == 0:
             continue
-        data = walk.snapshot(f"{folder}/{name}", length)
-        if data is None:
+        found = _lacks(store, name)
+        if found is None:
             return None
-        try:
-            notes = read_notes(walk.storage, data, f"{folder}/{name}")
-            why = lacks(notes.files, below)
-        except FormatError as error:
-            if error.kind == VERSION:
-                raise OSError(error.detail) from error
-            why = error.detail
+        why, rows = found
         if not why:
-            return None if notes.rows is None else (base, notes.rows)
-        tally.faults.append(LogFault(f"{folder}/{name}", TORN, why))
+            return None if rows is None else (base, rows)
+        store.tally.faults.append(LogFault(f"{store.folder}/{name}", TORN, why))
         whys.append(f"what snapshot {name} names ({why})")
     if whys:
-        broken[base] = whys[0]
+        store.broken[base] = whys[0]
     return None
 
 
-def _check_crcs(
-    walk: StateWalk,
-    folder: str,
-    names: Mapping[str, int],
-    base: int,
-    steps: set[int],
-    broken: dict[int, str],
-    tally: StateTally,
-) -> None:
+def _check_crcs(store: _Store, base: int, needed: int) -> None:
     """Takes out the versions whose file is not what its checksum was made for: Spark cannot load them."""
-    assert walk.needed is not None
-
-    def lose(name: str, match: re.Match[str], why: str) -> None:
-        tally.faults.append(LogFault(f"{folder}/{name}", STALE_CRC, why))
-        if match.group(3) in ("snapshot", "zip"):
-            broken[int(match.group(1))] = f"a whole {name} ({why})"
-        else:
-            steps.discard(int(match.group(1)))
-
-    for name, length in names.items():
-        match = STATE_FILE.fullmatch(name)
-        if not match or not base <= int(match.group(1)) <= walk.needed:
+    walk, names = store.walk, store.names
+    for name, length, match, _ in store.files_of(base, needed):
+        path, checksum = f"{store.folder}/{name}", f"{store.folder}/.{name}.crc"
+        if f"{name}.crc" in names and (why := size_disagrees(walk.storage, path, length)):
+            store.lose(name, match, STALE_CRC, why)
             continue
-        if f"{name}.crc" in names and (why := size_disagrees(walk.storage, f"{folder}/{name}", length)):
-            lose(name, match, why)
-            continue
-        if f".{name}.crc" not in names:
-            continue
-        if length > walk.crc_bytes:
+        if f".{name}.crc" not in names or length > walk.crc_bytes:
             continue
         walk.crc_bytes -= length
-        data = walk.storage.read_file(f"{folder}/{name}", length + 1)
-        crc = walk.storage.read_file(f"{folder}/.{name}.crc", 1 << 20)
-        charge(walk.storage, len(crc) // 16, f"{folder}/.{name}.crc")
+        data = walk.storage.read_file(path, length + 1)
+        crc = walk.storage.read_file(checksum, 1 << 20)
+        charge(walk.storage, len(crc) // 16, checksum)
         if len(data) < length or len(crc) < names[f".{name}.crc"]:
-            raise OSError(f"{folder}/{name} or its checksum was cut off while it was read")
+            raise OSError(f"{path} or its checksum was cut off while it was read")
         if why := crc_disagrees(data, crc):
-            lose(name, match, why)
+            store.lose(name, match, STALE_CRC, why)
 
 
-def _check_ends(
-    walk: StateWalk,
-    folder: str,
-    names: Mapping[str, int],
-    base: int,
-    steps: set[int],
-    broken: dict[int, str],
-    tally: StateTally,
-) -> frozenset[int]:
-    """Takes out the versions whose file is cut off: there may be no checksum that says so. Gives the steps among them.
-    Format 2 may have several files of a version, and `_lacking` asks of those that are needed."""
-    assert walk.needed is not None
-    torn = set()
-    for name, length in names.items():
-        match = STATE_FILE.fullmatch(name)
-        if not match or not length or match.group(2) or match.group(3) == "zip":
+def _check_ends(store: _Store, base: int, needed: int) -> None:
+    """Takes out the versions whose file is cut off: there may be no checksum that says so. Format 2 may have several
+    files of a version, and `_lacking` asks of those that are needed."""
+    for name, length, match, version in store.files_of(base, needed):
+        if not length or match.group(2) or match.group(3) == "zip":
             continue
-        version = int(match.group(1))
         full = match.group(3) == "snapshot"
-        if not base <= version <= walk.needed or version in broken or not (full or version in steps):
+        if version in store.broken or not (full or version in store.steps):
             continue
-        if why := _cut_off(walk, f"{folder}/{name}", length):
-            tally.faults.append(LogFault(f"{folder}/{name}", TORN, why))
-            if full:
-                broken[version] = f"a whole {name} ({why})"
-            else:
-                steps.discard(version)
-                torn.add(version)
-    return frozenset(torn)
+        if why := _cut_off(store.walk, f"{store.folder}/{name}", length):
+            store.lose(name, match, TORN, why)
+            if not full:
+                store.torn.add(version)
 
 
 def _cut_off(walk: StateWalk, path: str, size: int) -> str:

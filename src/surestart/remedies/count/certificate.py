@@ -7,7 +7,7 @@ Order makes it true while the streams go on. From the last stage to the first: h
 its output, and its output before its input. So whatever a stage has passed must be in the output that is counted, and
 whatever the output holds is in the input that is counted. Each table is counted at the version that it had then.
 
-Nothing of the stages' own code takes part, but for the transform before a keyed table: it says what a row of that is.
+None of the stages' own code takes part, except for the transform in front of a keyed table: it says what a row is.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def _extents(stage: str, judged: DataFrame) -> tuple[tuple[Gap, ...], bool]:
     return gaps[:KEPT_GAPS], len(gaps) <= KEPT_GAPS
 
 
-def _judge(newest: KeyedRows) -> DataFrame:
-    """One row per key with a 0 or 1 for each of _SUMS."""
+def _sides(newest: KeyedRows) -> DataFrame:
+    """All rows below each other: keys, row, and the side that each is on."""
     from pyspark.sql import functions as F
 
     shared = [name for name in newest.keyed.columns if name in newest.everything.columns]
@@ -109,19 +109,28 @@ def _judge(newest: KeyedRows) -> DataFrame:
         )
 
     sides = side(newest.everything, "may").unionAll(side(newest.keyed, "have"))
-    if newest.reached is not None:
-        sides = sides.unionAll(side(newest.reached, "must"))
+    return sides if newest.reached is None else sides.unionAll(side(newest.reached, "must"))
+
+
+def _judge(newest: KeyedRows) -> DataFrame:
+    """One row per key with a 0 or 1 for each of _SUMS."""
+    from pyspark.sql import functions as F
+
     is_may, is_have = F.col("side") == "may", F.col("side") == "have"
     of_must = F.col("side") == "must" if newest.reached is not None else is_may if newest.all_reached else F.lit(False)
     # Only where something may be in flight: a set for each key sorts the table once more.
     all_read = newest.reached is None and newest.all_reached
     unread = [] if all_read else [F.collect_set(F.when(is_may, F.struct("row.ordered", "row.digest"))).alias("unread")]
-    found = sides.groupBy("keys").agg(
-        F.max(F.when(of_must, F.col("row"))).alias("must"),
-        F.max(F.when(is_may, F.col("row"))).alias("may"),
-        F.max(F.when(is_have, F.col("row"))).alias("have"),
-        F.count_if(is_have).alias("times"),
-        *unread,
+    found = (
+        _sides(newest)
+        .groupBy("keys")
+        .agg(
+            F.max(F.when(of_must, F.col("row"))).alias("must"),
+            F.max(F.when(is_may, F.col("row"))).alias("may"),
+            F.max(F.when(is_have, F.col("row"))).alias("have"),
+            F.count_if(is_have).alias("times"),
+            *unread,
+        )
     )
     exact = "have.ordered <=> must.ordered AND have.digest <=> must.digest"
     newer = "(must IS NULL OR have.ordered > must.ordered)"
