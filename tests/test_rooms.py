@@ -119,6 +119,15 @@ def test_each_folder_is_a_room_of_the_page() -> None:
     assert folders == set(rooms_of_the_page()) - {"root"}
 
 
+def test_the_map_in_the_readme_has_the_same_rooms_in_the_same_order() -> None:
+    text = (
+        (ROOT / "README.md").read_text(encoding="utf-8").split("    src/surestart/ ")[1].split("    surestart.toml ")[0]
+    )
+    named = [name for line in text.splitlines() for name in re.findall(r"(\w+)/(?=  |$)", line[:38])]
+
+    assert named == [room for room in rooms_of_the_page() if room != "root"]
+
+
 def test_each_room_imports_only_rooms_above_it() -> None:
     assert wrong_ways(imports(), rooms_of_the_page()) == []
 

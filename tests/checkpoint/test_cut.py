@@ -214,7 +214,7 @@ def test_of_files_in_a_cloud_store_it_is_not_said_that_they_are_still_there(unpa
     assert list(unread_files(storage(place), found, 0)) == []
     file = file_not_looked_for(storage(place), found, 0)
     assert file.startswith("s3a://bucket/")
-    assert f"still there was not looked at, such as {file}:" in describe_loss(Loss(), False, file)
+    assert f"files are still there, such as {file}:" in describe_loss(Loss(), False, file)
     assert "still reaches back" in describe_loss(Loss(), False)
     assert file_not_looked_for(storage(place), found, newest) == ""
 

@@ -18,25 +18,20 @@ from typing import Any
 from surestart.environment import Environment, Table
 from surestart.errors import Refused, UsageError
 from surestart.facts.checkpoint.cut import Cut, CutStorage
-from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
-from surestart.facts.storage.open_storage import LocalStorage
 from surestart.fork import CHECKPOINTS, TABLES
 from surestart.history.describe_run import named, plan_command
 from surestart.journal.journal import read_journals
-from surestart.journal.stage_start import former_ids
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.change_place import refuse_too_large
 from surestart.remedies.basis.fork_folder import fork_text
 from surestart.remedies.basis.plan import FORK, Effect, Plan, Step
-from surestart.remedies.basis.preconditions import LinkFacts, read_link
+from surestart.remedies.basis.preconditions import LinkFacts, TableFacts, read_link
 from surestart.remedies.basis.read_back import stopping_findings
-from surestart.remedies.basis.rows_that_stay import deleted_files
+from surestart.remedies.basis.rows_that_stay import why_not_readable
 from surestart.remedies.planning.estimate import number
 from surestart.remedies.planning.free_place import refuse_no_fork_place
-from surestart.remedies.planning.rewind_back import standing_commits
-from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
+from surestart.remedies.planning.rewind_choice import RewindTo, StreamNow, choose_batch, not_possible, read_stream_now
 from surestart.remedies.planning.rewind_table import rows_at, try_cut, unread_files, version_of_batch
 from surestart.remedies.planning.wanted import Request
 from surestart.streams.project_file import FILE
@@ -47,21 +42,35 @@ from surestart.words.amounts import size_text, time_text
 @dataclass(frozen=True)
 class _Fork:
     """versions, rows: of each table at the batch.
-    every: what each step is told."""
+    places: where the clone of each table goes.
+    note: what the fork's folder says of it."""
 
-    link: Link
-    facts: LinkFacts
+    now: StreamNow
     batch: int
     folder: Path
     cut: Cut
     versions: Mapping[str, int]
     rows: Mapping[str, int | None]
     places: Mapping[str, Path]
-    every: Mapping[str, Any]
+    note: Mapping[str, Any]
+
+    @property
+    def link(self) -> Link:
+        return self.now.link
+
+    @property
+    def tables(self) -> Mapping[str, TableFacts]:
+        return self.now.facts.tables
 
     @property
     def checkpoint(self) -> Path:
         return self.folder / CHECKPOINTS / self.link.query
+
+    @property
+    def every(self) -> dict[str, Any]:
+        """What each step is told."""
+        told = {"folder": str(self.folder), "note": self.note}
+        return {**told, "batch": self.batch, "query_id": self.note["query_id"]}
 
 
 def plan_fork(
@@ -72,25 +81,15 @@ def plan_fork(
     _refuse_others(environment, link)
     facts = read_link(link, spark, with_files=False)
     _refuse_unwritten(environment, facts)
-    whole = read_checkpoint(link.checkpoint)
-    standing = standing_commits(spark, facts)
-    ids = former_ids(read_journals(environment, spark), stage, whole.query_id or "")
-    chosen = choose_batch(environment, link, whole, standing, ids, to, newest_too=True)
-    batch = chosen.batch
-    storage = LocalStorage(str(local_folder(link.checkpoint)))
-    cut = try_cut(storage, batch)
+    now = read_stream_now(spark, facts, read_journals(environment, spark))
+    chosen = choose_batch(environment, now, to, newest_too=True)
+    cut = try_cut(now.storage, chosen.batch)
     if not isinstance(cut, Cut):
-        raise not_possible(environment, link, f"cannot be forked at batch {batch}: {cut}", "")
+        raise not_possible(environment, link, f"cannot be forked at batch {chosen.batch}: {cut}", "")
     refuse_too_large(cut.size, place.parent)
     known = tuple(dict.fromkeys(one.code for one in stopping_findings(spark, environment, link)))
-    _refuse_unsafe(spark, environment, link, batch, CutStorage(storage, cut), known)
-    versions = {}
-    for name, commits in standing.items():
-        table = facts.tables[name].table
-        versions[name] = version_of_batch(environment, link, table, commits, ids, batch)
-        _refuse_deleted(spark, environment, link, name, table, versions[name])
-    rows = {name: rows_at(spark, environment, facts.tables[name].table, version) for name, version in versions.items()}
-    fork = _new_fork(facts, batch, place, cut, versions, rows)
+    _refuse_unsafe(spark, environment, link, chosen.batch, CutStorage(now.storage, cut), known)
+    fork = _new_fork(spark, environment, now, chosen.batch, place, cut)
     asked = request.of_plan(environment)
     return Plan(
         remedy="rewind",
@@ -100,70 +99,79 @@ def plan_fork(
         # Nothing of the stream is changed, so nothing is claimed, and no other remedy waits for this one.
         touched=(),
         preconditions={},
-        steps=(*_clone_steps(fork), _fork_step(fork, environment, whole, known, asked["created_at"])),
+        steps=(*_clone_steps(fork), _fork_step(fork, environment, known, asked["created_at"])),
         effects=(
-            *(Effect(str(fork.places[name]), "clone", rows[name], 0, 0) for name in versions),
+            *(Effect(str(fork.places[name]), "clone", fork.rows[name], 0, 0) for name in fork.versions),
             Effect(str(fork.checkpoint), "new", None, len(cut.copied) + 1, cut.size),
         ),
-        statements=(
-            *([chosen.by_time] if chosen.by_time else []),
-            f"{link.query} as it was at batch {batch}, in {place}: a checkpoint under a query id of its own, and a "
-            "shallow clone of each table. Nothing else is touched; the stream may go on meanwhile.",
-            *(
-                f"{name}: {number(rows[name])} rows, version {version} of {facts.tables[name].version}. The fork reads "
-                "them from the original's files: once a VACUUM there has deleted one, it cannot be read any more."
-                for name, version in versions.items()
-            ),
-            *_state(facts, batch),
-            *_sources(storage, whole, link, batch),
-            "One stream is forked: streams that read its tables are not. docs/rehearse.md runs new code on it.",
-        ),
+        statements=(*([chosen.by_time] if chosen.by_time else []), *_statements(fork)),
         undo=f"drops the fork: {place} with all that it has written. Refused while it runs, and when something else "
         "is there",
     )
 
 
 def _new_fork(
-    facts: LinkFacts,
-    batch: int,
-    folder: Path,
-    cut: Cut,
-    versions: Mapping[str, int],
-    rows: Mapping[str, int | None],
+    spark: SparkSession, environment: Environment, now: StreamNow, batch: int, folder: Path, cut: Cut
 ) -> _Fork:
-    places, query_id = _places(folder, facts), str(uuid.uuid4())
+    versions: dict[str, int] = {}
+    rows: dict[str, int | None] = {}
+    for name, commits in now.standing.items():
+        table = now.facts.tables[name].table
+        versions[name] = version_of_batch(environment, now.link, table, commits, now.ids, batch)
+        _refuse_deleted(spark, environment, now.link, name, table, versions[name])
+        rows[name] = rows_at(spark, environment, table, versions[name])
+    places = _places(folder, now.facts)
     note = {
-        "stage": facts.link.name,
-        "query": facts.link.query,
+        "stage": now.link.name,
+        "query": now.link.query,
         "batch": batch,
-        "query_id": query_id,
-        "of": facts.link.checkpoint,
+        "query_id": str(uuid.uuid4()),
+        "of": now.link.checkpoint,
         "tables": sorted(path.name for path in places.values()),
     }
-    every = {"folder": str(folder), "note": note, "batch": batch, "query_id": query_id}
-    return _Fork(facts.link, facts, batch, folder, cut, versions, rows, places, every)
+    return _Fork(now, batch, folder, cut, versions, rows, places, note)
+
+
+def _statements(fork: _Fork) -> Iterator[str]:
+    yield (
+        f"{fork.link.query} as it was at batch {fork.batch}, in {fork.folder}: a checkpoint under a query id of its "
+        "own, and a shallow clone of each table. Nothing else is touched; the stream may go on meanwhile."
+    )
+    for name, version in fork.versions.items():
+        yield (
+            f"{name}: {number(fork.rows[name])} rows, version {version} of {fork.tables[name].version}. The fork reads "
+            "them from the original's files: once a VACUUM there has deleted one, it cannot be read any more."
+        )
+    names = [operator.name or f"operator {operator.id}" for operator in fork.now.facts.checkpoint.state.operators]
+    if names:
+        yield f"Its state ({', '.join(names)}) is that of batch {fork.batch}, version {fork.batch + 1}."
+    yield f"It reads the original's source, from where batch {fork.batch} ended."
+    if gone := list(unread_files(fork.now.storage, fork.now.checkpoint, fork.batch)):
+        since = f"Of what {fork.link.query} has read since, {len(gone):,} files are gone"
+        yield f"{since}, such as {gone[0]}: the fork lacks them."
+    yield "One stream is forked: streams that read its tables are not. docs/rehearse.md runs new code on it."
 
 
 def _clone_steps(fork: _Fork) -> Iterator[Step]:
     for name, version in fork.versions.items():
-        table, to = fork.facts.tables[name], str(fork.places[name])
+        table, to = fork.tables[name], str(fork.places[name])
         what = (
             f"make a shallow clone of {name} as it was at batch {fork.batch}, version {version} of {table.version}, "
             f"in {to}"
         )
         told = {**fork.every, "table": name, "table_id": table.table_id, "version": version, "to": to}
-        yield Step(f"clone:{name}", "clone", what, fork.link.name, told)
+        yield Step.of("clone", name, what, fork.link.name, told)
 
 
-def _fork_step(fork: _Fork, environment: Environment, whole: Checkpoint, known: tuple[str, ...], made: int) -> Step:
+def _fork_step(fork: _Fork, environment: Environment, known: tuple[str, ...], made: int) -> Step:
     link, cut = fork.link, fork.cut
     head = f"A fork of {link.name} at batch {fork.batch}, {time_text(made)}."
     head += " Dropped by `surestart undo`, digest in fork.json."
-    tables = {fork.facts.tables[name].table.path: str(fork.places[name]) for name in fork.versions}
+    tables = {fork.tables[name].table.path: str(fork.places[name]) for name in fork.versions}
     told = {
         **fork.every,
         "to": str(fork.checkpoint),
-        "former": whole.query_id,
+        "former": fork.now.checkpoint.query_id,
         "findings": list(known),
         "file": fork_text(link.stage.declare(environment), fork.folder, fork.checkpoint, tables, head),
     }
@@ -171,7 +179,7 @@ def _fork_step(fork: _Fork, environment: Environment, whole: Checkpoint, known: 
         f"write a checkpoint of {link.query} that ends with batch {fork.batch} ({len(cut.copied) + 1} files, "
         f"{size_text(cut.size)}) to {fork.checkpoint}, and declare the fork in {fork.folder / FILE}"
     )
-    return Step(f"fork:{link.name}", "fork", what, link.name, told)
+    return Step.of("fork", link.name, what, link.name, told)
 
 
 def _places(place: Path, facts: LinkFacts) -> dict[str, Path]:
@@ -182,20 +190,6 @@ def _places(place: Path, facts: LinkFacts) -> dict[str, Path]:
         taken = {path.name for path in found.values()}
         found[name] = place / TABLES / (last if last not in taken else f"{last}_{len(taken) + 1}")
     return found
-
-
-def _state(facts: LinkFacts, batch: int) -> list[str]:
-    names = [operator.name or f"operator {operator.id}" for operator in facts.checkpoint.state.operators]
-    return [f"Its state ({', '.join(names)}) is that of batch {batch}, version {batch + 1}."] if names else []
-
-
-def _sources(storage: LocalStorage, whole: Checkpoint, link: Link, batch: int) -> list[str]:
-    lines = [f"It reads the original's source, from where batch {batch} ended."]
-    gone = list(unread_files(storage, whole, batch))
-    if gone:
-        since = f"Of what {link.query} has read since, {len(gone):,} files are gone"
-        lines.append(f"{since}, such as {gone[0]}: the fork lacks them.")
-    return lines
 
 
 def _refuse_unsafe(
@@ -214,10 +208,9 @@ def _refuse_unsafe(
 def _refuse_deleted(
     spark: SparkSession, environment: Environment, link: Link, name: str, table: Table, version: int
 ) -> None:
-    gone, of = deleted_files(spark, environment, table, version)
-    if gone:
+    if why := why_not_readable(spark, environment, table, version):
         raise Refused(
-            f"{gone} of {of} files of version {version} of {name} are deleted (VACUUM)",
+            why,
             meaning="The fork would read them, and could not. A newer batch may still be whole. Nothing was planned.",
             next=surestart("doctor", link.name, place=named(environment)),
             code="VersionGone",

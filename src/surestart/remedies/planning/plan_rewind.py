@@ -9,28 +9,27 @@ from one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
-from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.state.compare_rows import RowsGivenUp
-from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
+from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_runs
 from surestart.journal.journal import read_journals
 from surestart.journal.protocol import RESTORE
-from surestart.journal.stage_start import former_ids
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output
-from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.chain import DECLARED, Chain, Link, Output, read_again_command
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.loss.loss import Loss
 from surestart.remedies.loss.rewind_loss import counts_by_position, find_rewind_loss
 from surestart.remedies.planning.estimate import (
+    CERTIFY,
     check_loss,
     describe_cheaper,
     describe_rebuild,
@@ -40,8 +39,15 @@ from surestart.remedies.planning.estimate import (
     undo_until,
 )
 from surestart.remedies.planning.make_plan import IN_PLACE
-from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to, standing_commits
-from surestart.remedies.planning.rewind_choice import RewindTo, bounding, choose_batch
+from surestart.remedies.planning.rewind_back import RewindPoint, back_below, back_to
+from surestart.remedies.planning.rewind_choice import (
+    Chosen,
+    RewindTo,
+    StreamNow,
+    bounding,
+    choose_batch,
+    read_stream_now,
+)
 from surestart.remedies.planning.rewind_table import (
     BEFORE_THE_FIRST,
     RewindBound,
@@ -54,54 +60,52 @@ from surestart.words.amounts import size_text
 from surestart.words.inert import inert
 
 
+@dataclass(frozen=True)
+class _Rewind:
+    """now: the stream whose batch was asked for.
+    back: where it goes back to, then each stage below that has a batch.
+    idle: the stages below that have none.
+    declared: streams that surestart does not start."""
+
+    now: StreamNow
+    chosen: Chosen
+    back: tuple[RewindPoint, ...]
+    idle: tuple[LinkFacts, ...]
+    loss: Loss
+    declared: bool
+
+    @property
+    def facts(self) -> list[LinkFacts]:
+        return [*(one.facts for one in self.back), *self.idle]
+
+
 def plan_rewind(
     spark: SparkSession, environment: Environment, chain: Chain, stage: str, to: RewindTo, request: Request
 ) -> Plan:
     links = chain.below(stage)
-    _refuse_databases(environment, links, stage)
+    _refuse_databases(environment, links)
     declared = any(output.role == DECLARED for output in links[0].outputs)
     _refuse_declared_readers(environment, links if declared else links[:1])
     facts = [read_link(link, spark) for link in links]
     refuse_unwritable(facts)
-    journals, runs, top = read_journals(environment, spark), read_runs(environment, spark), facts[0]
-    whole = read_checkpoint(top.link.checkpoint)
-    standing = standing_commits(spark, top)
-    ids = former_ids(journals, stage, whole.query_id or "")
-    chosen = choose_batch(environment, top.link, whole, standing, ids, to)
-    batch = chosen.batch
-    back = [back_to(spark, environment, top, whole, standing, ids, batch)]
-    idle: list[LinkFacts] = []
+    journals, runs = read_journals(environment, spark), read_runs(environment, spark)
+    now = read_stream_now(spark, facts[0], journals)
+    chosen = choose_batch(environment, now, to)
+    back, idle = [back_to(spark, environment, now, chosen.batch)], list[LinkFacts]()
     for one in facts[1:]:
         found = back_below(spark, environment, one, back, journals)
-        back += [found] if found else []
-        idle += [] if found else [one]
+        if found is None:
+            idle.append(one)
+        else:
+            back.append(found)
     versions = {name: version for one in back for name, version in one.versions.items()}
     loss = find_rewind_loss(spark, environment, links, versions)
     check_loss(Loss(loss.rows, loss.why, of_stage=loss.of_stage), request, "rewind", environment, stage, keeps=False)
     steps = _steps(back)
     if request.run and not declared:
         steps += run_steps(links, environment, runs)
-        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
-    storage = LocalStorage(str(local_folder(top.link.checkpoint)))
-    unseen = file_not_looked_for(storage, whole, batch)
-    of_source = source_bound(storage, whole, top.link.stage.declare(environment).sources, kept_batches(whole))
-    bounds = (*chosen.bounds, *([of_source] if of_source else []))
-    by_position = counts_by_position(spark, top.link)
-    lines = [chosen.by_time] if chosen.by_time else []
-    lines += [line for one in back for line in describe_back(one)]
-    lines += [f"{one.link.query} has no batch yet: it stays as it is." for one in idle]
-    lines += [describe_bounds(stage, bounds), describe_loss(loss, by_position, unseen, back[0].not_asked)]
-    if by_position and not declared and not any(one.facts.checkpoint.state.operators for one in back):
-        other = plan_command(environment, "replay", stage, "--from-batch", batch + 1)
-        copied, searched = sum(map(_copied, back)), sum(map(size_of_tables, facts))
-        lines.append(describe_cheaper(other, copied=copied, searched=searched, rewinds=True))
-    lines += [line for one in back for line in describe_rebuild(one.facts, runs, _going(one))]
-    if declared:
-        lines.append(
-            f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
-            "does afterwards."
-        )
-    lines.append("Any other stream that reads these tables stops at the RESTORE, unless it skips change commits.")
+        steps.append(CERTIFY)
+    rewind = _Rewind(now, chosen, tuple(back), tuple(idle), loss, declared)
     return Plan(
         remedy="rewind",
         stage=stage,
@@ -112,11 +116,41 @@ def plan_rewind(
         steps=tuple(steps),
         effects=tuple(effect for one in back for effect in _effects(one)),
         state=tuple(store for one in back for store in one.state),
-        statements=tuple(lines),
+        statements=tuple(_statements(spark, environment, rewind, runs)),
         loss=loss.rows,
         accepted_loss=request.accept_loss or 0,
         undo=undo_until(facts),
     )
+
+
+def _statements(
+    spark: SparkSession, environment: Environment, rewind: _Rewind, runs: Sequence[RunRecord]
+) -> Iterator[str]:
+    now, back, declared = rewind.now, rewind.back, rewind.declared
+    stage, batch = now.link.name, rewind.chosen.batch
+    if rewind.chosen.by_time:
+        yield rewind.chosen.by_time
+    for one in back:
+        yield from describe_back(one)
+    yield from (f"{one.link.query} has no batch yet: it stays as it is." for one in rewind.idle)
+    sources = now.link.stage.declare(environment).sources
+    of_source = source_bound(now.storage, now.checkpoint, sources, kept_batches(now.checkpoint))
+    yield describe_bounds(stage, (*rewind.chosen.bounds, *([of_source] if of_source else [])))
+    by_position = counts_by_position(spark, now.link)
+    unseen = file_not_looked_for(now.storage, now.checkpoint, batch)
+    yield describe_loss(rewind.loss, by_position, unseen, back[0].not_asked)
+    if by_position and not declared and not any(one.facts.checkpoint.state.operators for one in back):
+        other = plan_command(environment, "replay", stage, "--from-batch", batch + 1)
+        copied, searched = sum(map(_copied, back)), sum(map(size_of_tables, rewind.facts))
+        yield describe_cheaper(other, copied=copied, searched=searched, rewinds=True)
+    for one in back:
+        yield from describe_rebuild(one.facts, runs, _going(one))
+    if declared:
+        yield (
+            f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
+            "does afterwards."
+        )
+    yield "Any other stream that reads these tables stops at the RESTORE, unless it skips change commits."
 
 
 def _going(one: RewindPoint) -> int | None:
@@ -145,14 +179,14 @@ def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) ->
     )
 
 
-def _refuse_databases(environment: Environment, links: Sequence[Link], stage: str) -> None:
+def _refuse_databases(environment: Environment, links: Sequence[Link]) -> None:
     for link in links:
         names = [f"PostgreSQL {sink.target}" for sink in link.databases] + [own.label for own in link.own_sinks]
         if names:
             raise Refused(
                 f"{link.query} writes to {', '.join(names)}, which keeps no former versions",
                 meaning="Only a Delta table can go back to what it held at a batch. Nothing was planned.",
-                next=plan_command(environment, "replay", stage, "--from-batch", 0, note="from the batch that is wrong"),
+                next=read_again_command(environment, links, "from the batch that is wrong"),
                 code="DatabaseOnly",
             )
 
@@ -166,12 +200,12 @@ def _steps(back: Sequence[RewindPoint]) -> list[Step]:
         rewinds.append(_put_aside(one) if one.cut is None else _rewind(one, one.cut))
     starts = {one.link.name: {"as_before": True} for one in back}
     line = f"write down that {', '.join(one.link.query for one in back)} go on from there"
-    return [*reversed(restores), *reversed(rewinds), Step("start", "start", line, arguments={"starts": starts})]
+    return [*reversed(restores), *reversed(rewinds), Step.of("start", "", line, arguments={"starts": starts})]
 
 
 def _put_aside(one: RewindPoint) -> Step:
     what = f"move the checkpoint of {one.link.query} aside: it begins anew, as it did before its first batch"
-    return Step(f"retire:{one.link.name}", "retire", what, one.link.name, {"manifest": one.facts.manifest.digest})
+    return Step.of("retire", one.link.name, what, one.link.name, {"manifest": one.facts.manifest.digest})
 
 
 def _rewind(one: RewindPoint, cut: Cut) -> Step:
@@ -186,7 +220,7 @@ def _rewind(one: RewindPoint, cut: Cut) -> Step:
         "former": one.ids[0],
         "findings": list(one.findings),
     }
-    return Step(f"rewind:{one.link.name}", "rewind", what, one.link.name, arguments)
+    return Step.of("rewind", one.link.name, what, one.link.name, arguments)
 
 
 def _restore(one: RewindPoint, output: Output) -> Step:
@@ -202,14 +236,14 @@ def _restore(one: RewindPoint, output: Output) -> Step:
         "query_id": one.query_id,
         "step": "",
     }
-    return Step(f"{RESTORE}:{name}", RESTORE, what, one.link.name, arguments)
+    return Step.of(RESTORE, name, what, one.link.name, arguments)
 
 
 def _effects(one: RewindPoint) -> list[Effect]:
     found = []
     for name in one.versions:
         table = one.facts.tables[name]
-        found.append(Effect(name, "remove rows", one.rows[name], None, table.size))
+        found.append(Effect(name, REMOVE_ROWS, one.rows[name], None, table.size))
     files, size = len(one.facts.manifest.files), one.facts.manifest.size
     return [*found, Effect(one.link.checkpoint, "move aside" if one.cut is None else "replace", None, files, size)]
 
@@ -250,7 +284,7 @@ def describe_given_up(store: RowsGivenUp) -> str:
 
 
 def _counted(rows: int | None) -> str:
-    """Rows that no file says are not none."""
+    """Where no file says how many rows there are, it is not 0."""
     return "not counted" if rows is None else f"{rows:,}"
 
 
@@ -264,13 +298,13 @@ def describe_loss(loss: Loss, by_position: bool, not_looked_for: str = "", not_a
     may not give again what was read, for all that is known."""
     if not_looked_for and not by_position:
         return (
-            "Its rows have no positions: whether each comes again is not counted, and whether its files are still "
-            f"there was not looked at, such as {inert(not_looked_for, 300)}: check it before you apply this."
+            "Its rows have no positions: whether each comes again is not counted, and nobody has looked whether its "
+            f"files are still there, such as {inert(not_looked_for, 300)}: look before you apply this."
         )
     if not_asked and not by_position:
         return (
-            "Its rows have no positions: whether each comes again is not counted, and whether its source still has "
-            f"them nobody was asked ({inert('; '.join(not_asked), 400)}): check it before you apply this."
+            "Its rows have no positions: whether each comes again is not counted, and nobody could be asked whether "
+            f"its source still has them ({inert('; '.join(not_asked), 400)}): check it before you apply this."
         )
     if not by_position:
         return "Its rows have no positions: whether each comes again is not counted; its source still reaches back."

@@ -1,35 +1,32 @@
 """Where each stage of a rewind goes back to: batch, versions of its tables, and the cut of its checkpoint.
 
-Rows of what a rewind takes back that a stage below holds also at the version to which its table goes back.
-
-A replay has kept them, or a former self of the stage has written them before its checkpoint was lost: no batch that it
-goes back behind has brought them, and nothing would ever take them away."""
+Refuses where a stage below would keep rows that are taken back above it. A replay has kept them there, or the stage
+has written them under an earlier checkpoint that was lost since. No batch of today's checkpoint has brought them, so
+going back to a batch of it would never take them away."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, SurestartError
 from surestart.facts.checkpoint.cut import Cut, CutStorage
-from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
+from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Commit
 from surestart.facts.state.compare_rows import RowsGivenUp, compare_state
-from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import plan_command
 from surestart.journal.journal import Journal, read_journals
-from surestart.journal.stage_start import find_start, former_ids
+from surestart.journal.stage_start import StageStart, find_start
 from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Chain, Link, anew_command
 from surestart.remedies.basis.position_sets import not_in
 from surestart.remedies.basis.preconditions import LinkFacts, read_link
 from surestart.remedies.basis.read_back import ask_of_cut
-from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
+from surestart.remedies.basis.rows_that_stay import read_at, why_not_readable
 from surestart.remedies.loss.rewind_loss import counts_by_position
-from surestart.remedies.planning.rewind_choice import RewindTo, choose_batch, not_possible
+from surestart.remedies.planning.rewind_choice import RewindTo, StreamNow, choose_batch, not_possible, read_stream_now
 from surestart.remedies.planning.rewind_table import (
     BEFORE_THE_FIRST,
     batch_by,
@@ -37,7 +34,6 @@ from surestart.remedies.planning.rewind_table import (
     find_fault,
     kept_batches,
     newest_within,
-    read_standing,
     refuse_other_writers,
     rows_at,
     settings_since,
@@ -82,48 +78,14 @@ class RewindPoint:
         return self.facts.checkpoint.latest_planned or 0
 
 
-def standing_commits(spark: SparkSession, facts: LinkFacts) -> dict[str, tuple[Commit, ...]]:
-    return {name: read_standing(spark, table.table) for name, table in facts.tables.items() if table.exists}
-
-
-def back_to(
-    spark: SparkSession,
-    environment: Environment,
-    facts: LinkFacts,
-    checkpoint: Checkpoint,
-    standing: Mapping[str, Sequence[Commit]],
-    ids: tuple[str, ...],
-    batch: int,
-) -> RewindPoint:
-    link = facts.link
-    versions: dict[str, int] = {}
-    rows: dict[str, int | None] = {}
-    of_others: list[str] = []
-    for name, commits in standing.items():
-        table = facts.tables[name]
-        version = version_of_batch(environment, link, table.table, commits, ids, batch)
-        refuse_other_writers(
-            environment,
-            link,
-            table.table,
-            commits,
-            ids,
-            version,
-            has_positions=not link.keyed and counts_by_position(spark, link),
-        )
-        _refuse_deleted(spark, environment, link, table.table.name, version)
-        then = rows_at(spark, environment, table.table, version)
-        versions[name] = version
-        of_others += _of_others(name, link, commits, ids, version)
-        rows[name] = None if then is None or table.rows is None else max(table.rows - then, 0)
-    storage = LocalStorage(str(local_folder(link.checkpoint)))
+def back_to(spark: SparkSession, environment: Environment, now: StreamNow, batch: int) -> RewindPoint:
+    tables, link = _tables_back(spark, environment, now, batch), now.link
     if batch == BEFORE_THE_FIRST:
-        state = compare_state(storage, link.query, checkpoint, None)
-        return RewindPoint(facts, batch, "", ids, versions, rows, of_others=tuple(of_others), state=state)
-    cut = try_cut(storage, batch)
+        return replace(tables, state=compare_state(now.storage, link.query, now.checkpoint, None))
+    cut = try_cut(now.storage, batch)
     if not isinstance(cut, Cut):
         raise not_possible(environment, link, f"cannot go back to batch {batch}: {cut}", "")
-    shown = CutStorage(storage, cut)
+    shown = CutStorage(now.storage, cut)
     answer = ask_of_cut(spark, environment, link, shown)
     if answer.stops:
         first = answer.stops[0]
@@ -134,30 +96,47 @@ def back_to(
             next=first.next,
             code=first.code,
         )
-    gone = list(unread_files(storage, checkpoint, batch))
+    _refuse_unread_gone(environment, now, batch)
+    return replace(
+        tables,
+        query_id=str(uuid.uuid4()),
+        cut=cut,
+        findings=answer.known,
+        not_asked=answer.not_asked,
+        state=compare_state(now.storage, link.query, now.checkpoint, read_checkpoint(now.storage.location, shown)),
+    )
+
+
+def _tables_back(spark: SparkSession, environment: Environment, now: StreamNow, batch: int) -> RewindPoint:
+    """The version to which each of its tables goes back, and what goes with that; nothing yet of the checkpoint."""
+    link = now.link
+    versions: dict[str, int] = {}
+    rows: dict[str, int | None] = {}
+    of_others: list[str] = []
+    for name, commits in now.standing.items():
+        table = now.facts.tables[name]
+        version = version_of_batch(environment, link, table.table, commits, now.ids, batch)
+        positions = not link.keyed and counts_by_position(spark, link)
+        refuse_other_writers(environment, link, table.table, commits, now.ids, version, has_positions=positions)
+        _refuse_deleted(spark, environment, link, name, version)
+        then = rows_at(spark, environment, table.table, version)
+        versions[name] = version
+        rows[name] = None if then is None or table.rows is None else max(table.rows - then, 0)
+        of_others += _of_others(name, link, commits, now.ids, version)
+    return RewindPoint(now.facts, batch, "", now.ids, versions, rows, of_others=tuple(of_others))
+
+
+def _refuse_unread_gone(environment: Environment, now: StreamNow, batch: int) -> None:
+    gone = list(unread_files(now.storage, now.checkpoint, batch))
     if gone:
         raise Refused(
-            f"of what {link.query} has read after batch {batch}, files are gone: {len(gone):,}, such as {gone[0]}",
+            f"of what {now.link.query} has read after batch {batch}, files are gone: {len(gone):,}, such as {gone[0]}",
             meaning="Their rows would be taken back and would not come again. Nothing was planned.",
-            next=plan_command(environment, "replay", link.name, "--from-batch", batch + 1, "--keep-lost")
-            if link.stage.ours
-            else anew_command(environment, link),
+            next=plan_command(environment, "replay", now.link.name, "--from-batch", batch + 1, "--keep-lost")
+            if now.link.stage.ours
+            else anew_command(environment, now.link),
             code="SourceLostRows",
         )
-    state = compare_state(storage, link.query, checkpoint, read_checkpoint(storage.location, shown))
-    return RewindPoint(
-        facts,
-        batch,
-        str(uuid.uuid4()),
-        ids,
-        versions,
-        rows,
-        cut,
-        answer.known,
-        tuple(of_others),
-        answer.not_asked,
-        state,
-    )
 
 
 def _of_others(name: str, link: Link, commits: Sequence[Commit], ids: tuple[str, ...], version: int) -> list[str]:
@@ -171,12 +150,9 @@ def _of_others(name: str, link: Link, commits: Sequence[Commit], ids: tuple[str,
 
 def _refuse_deleted(spark: SparkSession, environment: Environment, link: Link, name: str, version: int) -> None:
     output = next(one for one in link.outputs if one.table.name == name)
-    gone, of = deleted_files(spark, environment, output.table, version)
-    if gone:
+    if why := why_not_readable(spark, environment, output.table, version):
         raise Refused(
-            f"{gone} of {of} files of version {version} of {name} are deleted (VACUUM)"
-            if of
-            else f"version {version} of {name} cannot be read any more: {gone}",
+            why,
             meaning="What the table held then cannot come back. Nothing was planned.",
             next=anew_command(environment, link),
             code="VersionGone",
@@ -191,78 +167,65 @@ def back_below(
     journals: Sequence[Journal],
 ) -> RewindPoint | None:
     """None: its checkpoint has no batch, and its tables nothing of what is taken back."""
-    checkpoint, standing = read_checkpoint(facts.link.checkpoint), standing_commits(spark, facts)
-    ids = former_ids(journals, facts.link.name, checkpoint.query_id or "")
-    found = None
-    if checkpoint.latest_planned is not None:
-        found = _where_to(spark, environment, facts, checkpoint, standing, ids, above, journals)
+    now, found = read_stream_now(spark, facts, journals), None
+    if now.checkpoint.latest_planned is not None:
+        found = _where_to(spark, environment, now, above, find_start(journals, facts.link.name))
     versions = {
         name: version for one in [*above, *([found] if found else [])] for name, version in one.versions.items()
     }
-    instead = above[0].link.name, above[0].batch + 1
-    refuse_kept_rows(spark, environment, facts.link, standing, versions, ids, instead)
+    _refuse_kept_rows(spark, environment, now, versions, (above[0].link.name, above[0].batch + 1))
     return found
 
 
 def _where_to(
     spark: SparkSession,
     environment: Environment,
-    facts: LinkFacts,
-    checkpoint: Checkpoint,
-    standing: Mapping[str, Sequence[Commit]],
-    ids: tuple[str, ...],
+    now: StreamNow,
     above: Sequence[RewindPoint],
-    journals: Sequence[Journal],
+    start: StageStart | None,
 ) -> RewindPoint:
-    link = facts.link
+    """start: how a remedy has told the stage to begin."""
+    link = now.link
     assert link.input is not None
     upstream = next((one for one in above if one.link.name == link.upstream), None)
     if upstream is None:
         raise not_possible(environment, link, f"has batches, and {link.upstream} above it has none", "")
     version = upstream.versions[link.input.name]
-    batch = newest_within(checkpoint, version, batches_with_state(checkpoint, kept_batches(checkpoint)))
+    batch = newest_within(now.checkpoint, version, batches_with_state(now.checkpoint, kept_batches(now.checkpoint)))
     if batch is not None:
-        fault = find_fault(LocalStorage(str(local_folder(link.checkpoint))), batch)
-        if fault:
+        if fault := find_fault(now.storage, batch):
             raise not_possible(environment, link, f"would go back to its batch {batch}, and cannot: {fault}", "")
-        return back_to(spark, environment, facts, checkpoint, standing, ids, batch)
-    start = find_start(journals, link.name)
+        return back_to(spark, environment, now, batch)
     if start is not None and start.version is not None and start.version > version + 1:
-        why = (
-            f"{start.version} of {link.input.name}, by the remedy {start.digest[:12]}; {upstream.link.query} would go "
-        )
         top = above[0]
-        raise _cannot_follow(environment, link, why + f"back to version {version}", top.link.name, top.batch + 1)
-    return back_to(spark, environment, facts, checkpoint, standing, ids, BEFORE_THE_FIRST)
+        raise Refused(
+            f"{link.query} has begun at version {start.version} of {link.input.name}, by the remedy "
+            f"{start.digest[:12]}; {upstream.link.query} would go back to version {version}",
+            meaning="It could not begin there again, and would keep rows its input no longer has. Nothing was planned.",
+            next=plan_command(environment, "replay", top.link.name, "--from-batch", top.batch + 1),
+            code="ReaderCannotGoBack",
+        )
+    return back_to(spark, environment, now, BEFORE_THE_FIRST)
 
 
-def _cannot_follow(environment: Environment, link: Link, why: str, stage: str, batch: int) -> Refused:
-    return Refused(
-        f"{link.query} has begun at version {why}",
-        meaning="It could not begin there again, and would keep rows its input no longer has. Nothing was planned.",
-        next=plan_command(environment, "replay", stage, "--from-batch", batch),
-        code="ReaderCannotGoBack",
-    )
-
-
-def refuse_kept_rows(
+def _refuse_kept_rows(
     spark: SparkSession,
     environment: Environment,
-    link: Link,
-    standing: Mapping[str, Sequence[Commit]],
+    now: StreamNow,
     versions: Mapping[str, int],
-    ids: Collection[str],
     instead: tuple[str, int],
 ) -> None:
-    """Raises where the stage's tables would keep such rows. standing: the commits of each of them. versions: those that
-    tables go back to. ids: of the stage. instead: the stage and the first batch of a replay, which goes by the rows'
-    positions."""
+    """Raises where the stage's tables would keep such rows.
+
+    versions: those that tables go back to.
+    instead: the stage and the first batch of a replay, which goes by the rows' positions."""
+    link = now.link
     if link.input is None or link.input.name not in versions:
         return
-    for name, commits in standing.items():
-        if not _has_former_rows(link, commits, versions.get(name), ids):
+    for name, commits in now.standing.items():
+        if not _has_former_rows(link, commits, versions.get(name), now.ids):
             continue
-        rows = _rows_that_go(spark, environment, link.input.name, name, versions, _before_own(commits, ids))
+        rows = _rows_that_go(spark, environment, link.input.name, name, versions, _before_own(commits, now.ids))
         if rows:
             stage, batch = instead
             raise Refused(
@@ -319,16 +282,14 @@ def copied_by_rewind(spark: SparkSession, environment: Environment, chain: Chain
     if any(one.databases or one.own_sinks for one in chain.below(stage)):
         return None
     try:
-        facts, checkpoint = read_link(link, spark), read_checkpoint(link.checkpoint)
-        standing = standing_commits(spark, facts)
-        ids = former_ids(read_journals(environment, spark), stage, checkpoint.query_id or "")
-        choose_batch(environment, link, checkpoint, standing, ids, RewindTo(batch))
-        for name, commits in standing.items():
-            table = facts.tables[name].table
-            version = version_of_batch(environment, link, table, commits, ids, batch)
-            refuse_other_writers(environment, link, table, commits, ids, version, has_positions=True)
+        now = read_stream_now(spark, read_link(link, spark), read_journals(environment, spark))
+        choose_batch(environment, now, RewindTo(batch))
+        for name, commits in now.standing.items():
+            table = now.facts.tables[name].table
+            version = version_of_batch(environment, link, table, commits, now.ids, batch)
+            refuse_other_writers(environment, link, table, commits, now.ids, version, has_positions=True)
             _refuse_deleted(spark, environment, link, name, version)
-        cut = try_cut(LocalStorage(str(local_folder(link.checkpoint))), batch)
+        cut = try_cut(now.storage, batch)
     except SurestartError:
         return None
-    return cut.size + facts.manifest.size if isinstance(cut, Cut) and not checkpoint.state.operators else None
+    return cut.size + now.facts.manifest.size if isinstance(cut, Cut) and not now.checkpoint.state.operators else None

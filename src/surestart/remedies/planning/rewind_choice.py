@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
-from surestart.facts.checkpoint.snapshot import Checkpoint
+from surestart.facts.checkpoint.snapshot import Checkpoint, read_checkpoint
 from surestart.facts.checkpoint.state_versions import find_missing_state
 from surestart.facts.delta import Commit
 from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.facts.storage.open_storage import LocalStorage
 from surestart.history.describe_run import named, plan_command
+from surestart.journal.journal import Journal
+from surestart.journal.stage_start import former_ids
+from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
+from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.planning.rewind_table import (
     RewindBound,
     batch_by,
@@ -23,9 +27,38 @@ from surestart.remedies.planning.rewind_table import (
     kept_batches,
     newest_whole,
     oldest_told,
+    read_standing,
 )
 from surestart.typed import NextCommand, surestart
 from surestart.words.amounts import exact_time
+
+
+@dataclass(frozen=True)
+class StreamNow:
+    """A stream as it stands, before it goes back to one of its batches.
+
+    checkpoint: with every entry that can be gone back to.
+    standing: the commits that made each of its tables what it is, oldest first.
+    ids: its query ids, the present one first."""
+
+    facts: LinkFacts
+    checkpoint: Checkpoint
+    standing: Mapping[str, tuple[Commit, ...]]
+    ids: tuple[str, ...]
+
+    @property
+    def link(self) -> Link:
+        return self.facts.link
+
+    @property
+    def storage(self) -> LocalStorage:
+        return LocalStorage(str(local_folder(self.link.checkpoint)))
+
+
+def read_stream_now(spark: SparkSession, facts: LinkFacts, journals: Sequence[Journal]) -> StreamNow:
+    checkpoint = read_checkpoint(facts.link.checkpoint)
+    standing = {name: read_standing(spark, one.table) for name, one in facts.tables.items() if one.exists}
+    return StreamNow(facts, checkpoint, standing, former_ids(journals, facts.link.name, checkpoint.query_id or ""))
 
 
 @dataclass(frozen=True)
@@ -45,62 +78,81 @@ class Chosen:
     by_time: str = ""
 
 
-def choose_batch(
-    environment: Environment,
-    link: Link,
-    checkpoint: Checkpoint,
-    standing: Mapping[str, Sequence[Commit]],
-    ids: Sequence[str],
-    to: RewindTo,
-    *,
-    newest_too: bool = False,
-) -> Chosen:
+@dataclass(frozen=True)
+class _Offer:
+    """kept: the batches whose entries are there.
+    possible: those of them that can be gone back to.
+    between: the same, for a reader."""
+
+    kept: tuple[int, ...]
+    possible: tuple[int, ...]
+    between: str
+
+    @property
+    def last(self) -> int | None:
+        return self.possible[-1] if self.possible else None
+
+
+def choose_batch(environment: Environment, now: StreamNow, to: RewindTo, *, newest_too: bool = False) -> Chosen:
     """newest_too: the batch at which it stands can be chosen as well, and is where none is named."""
-    committed, planned = checkpoint.latest_committed, checkpoint.latest_planned
-    kept = kept_batches(checkpoint)
+    checkpoint, kept = now.checkpoint, kept_batches(now.checkpoint)
     if checkpoint.query_id is None:
-        raise not_possible(environment, link, "has no query id: the metadata of its checkpoint is gone or torn", "")
-    if committed is None or planned is None or not kept:
-        raise not_possible(environment, link, "has no committed batch to go back to", "")
-    bounds = tuple(_bounds(checkpoint, kept, standing, ids))
+        why = "has no query id: the metadata of its checkpoint is gone or torn"
+        raise not_possible(environment, now.link, why, "")
+    if checkpoint.latest_committed is None or checkpoint.latest_planned is None or not kept:
+        raise not_possible(environment, now.link, "has no committed batch to go back to", "")
+    bounds = tuple(_bounds(now, kept))
+    offer = _offer(checkpoint, kept, bounds, newest_too)
+    if to.batch is not None:
+        batch, by_time = to.batch, ""
+    elif to.time is not None:
+        batch, by_time = _batch_at(environment, now, offer.possible, to.time)
+    else:
+        return Chosen(_newest_that_is_whole(environment, now, offer, newest_too), bounds)
+    _refuse_not_offered(environment, now, offer, batch, newest_too)
+    if fault := find_fault(now.storage, batch):
+        whole = newest_whole(now.storage, [one for one in offer.possible if one < batch])
+        offered = f"the newest that is whole is batch {whole}" if whole is not None else "no older one is whole"
+        raise not_possible(environment, now.link, f"cannot go back to batch {batch}: {fault}", offered, whole)
+    return Chosen(batch, bounds, by_time)
+
+
+def _offer(checkpoint: Checkpoint, kept: tuple[int, ...], bounds: Sequence[RewindBound], newest_too: bool) -> _Offer:
     oldest = max((bound.oldest for bound in bounds if bound.oldest is not None), default=0)
-    newest = kept[-1] if newest_too or kept[-1] < planned else kept[-2] if len(kept) > 1 else None
-    stated = set(batches_with_state(checkpoint, kept))
-    possible = [one for one in kept if one >= oldest and newest is not None and one <= newest and one in stated]
-    storage = LocalStorage(str(local_folder(link.checkpoint)))
-    damaged = find_fault(storage, kept[-1]) if kept[-1] == planned else ""
+    planned = checkpoint.latest_planned
+    behind = kept if newest_too else tuple(one for one in kept if one != planned)
+    possible = tuple(one for one in batches_with_state(checkpoint, behind) if one >= oldest)
     between = f"batches {_ranges(possible)} are possible" if possible else "no batch is possible"
     between += f" ({bounding(bounds)})" if bounding(bounds) else ""
-    last = possible[-1] if possible else None
-    if to.batch is None and to.time is None:
-        whole = newest_whole(storage, possible) if damaged or newest_too else None
+    return _Offer(kept, possible, between)
+
+
+def _newest_that_is_whole(environment: Environment, now: StreamNow, offer: _Offer, newest_too: bool) -> int:
+    """Where no batch was named: of a stream that cannot load its newest one, the newest that it can."""
+    newest = offer.kept[-1]
+    damaged = find_fault(now.storage, newest) if newest == now.checkpoint.latest_planned else ""
+    whole = newest_whole(now.storage, offer.possible) if damaged or newest_too else None
+    if whole is None:
         why = f"; its newest batch cannot be loaded ({damaged}), and no older one is whole" if damaged else ""
-        if whole is None:
-            raise not_possible(environment, link, "is not told to which batch to go back", f"{between}{why}", last)
-        return Chosen(whole, bounds)
-    by_time = ""
-    if to.batch is not None:
-        batch = to.batch
-    else:
-        batch, by_time = _batch_at(environment, link, standing, ids, possible, to.time or 0)
+        told = "is not told to which batch to go back"
+        raise not_possible(environment, now.link, told, f"{offer.between}{why}", offer.last)
+    return whole
+
+
+def _refuse_not_offered(environment: Environment, now: StreamNow, offer: _Offer, batch: int, newest_too: bool) -> None:
+    committed, planned = now.checkpoint.latest_committed or 0, now.checkpoint.latest_planned or 0
     if batch == planned == committed and not newest_too:
-        raise not_possible(
-            environment, link, f"is at batch {batch} already: nothing would be taken back", between, last
-        )
-    if batch not in possible:
-        why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"
-        if committed < batch <= planned:
-            why += ", which is in flight: planned, and not committed"
-        elif lacks := _lacks(checkpoint, kept, batch):
-            why += f": {lacks}"
-        nearest = max((one for one in possible if one < batch), default=last)
-        raise not_possible(environment, link, why, between, nearest)
-    fault = find_fault(storage, batch)
-    if fault:
-        whole = newest_whole(storage, [one for one in possible if one < batch])
-        offered = f"the newest that is whole is batch {whole}" if whole is not None else "no older one is whole"
-        raise not_possible(environment, link, f"cannot go back to batch {batch}: {fault}", offered, whole)
-    return Chosen(batch, bounds, by_time)
+        why = f"is at batch {batch} already: nothing would be taken back"
+        raise not_possible(environment, now.link, why, offer.between, offer.last)
+    if batch in offer.possible:
+        return
+    why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"
+    if committed < batch <= planned:
+        why += ", which is in flight: planned, and not committed"
+    elif lacks := _lacks(now.checkpoint, offer.kept, batch):
+        why += f": {lacks}"
+    nearest = max((one for one in offer.possible if one < batch), default=offer.last)
+    raise not_possible(environment, now.link, why, offer.between, nearest)
 
 
 def _lacks(checkpoint: Checkpoint, kept: Sequence[int], batch: int) -> str:
@@ -122,15 +174,13 @@ def _ranges(batches: Sequence[int]) -> str:
     return ", ".join(f"{first} to {last}" for first, last in zip(begins, ends, strict=True))
 
 
-def _bounds(
-    checkpoint: Checkpoint, kept: Sequence[int], standing: Mapping[str, Sequence[Commit]], ids: Sequence[str]
-) -> list[RewindBound]:
+def _bounds(now: StreamNow, kept: Sequence[int]) -> list[RewindBound]:
     bounds = [RewindBound("offsets", kept[0], "the oldest batch whose offsets are kept")]
-    stated = batches_with_state(checkpoint, kept)
-    if checkpoint.state.exists:
+    if now.checkpoint.state.exists:
+        stated = batches_with_state(now.checkpoint, kept)
         bounds.append(RewindBound("state", min(stated, default=None), "the oldest whose state is kept"))
-    for name, commits in standing.items():
-        oldest = oldest_told(commits, ids)
+    for name, commits in now.standing.items():
+        oldest = oldest_told(commits, now.ids)
         if oldest is not None and oldest >= 0:
             bounds.append(RewindBound("table", oldest, f"the oldest that the log of {name} still tells"))
     return bounds
@@ -147,16 +197,9 @@ def bounding(bounds: Sequence[RewindBound]) -> str:
     return "from the first batch on" if oldest == 0 else f"bounded by its {which.what}: {which.why} is {oldest}"
 
 
-def _batch_at(
-    environment: Environment,
-    link: Link,
-    standing: Mapping[str, Sequence[Commit]],
-    ids: Sequence[str],
-    possible: Sequence[int],
-    time: int,
-) -> tuple[int, str]:
+def _batch_at(environment: Environment, now: StreamNow, possible: Sequence[int], time: int) -> tuple[int, str]:
     """The newest batch that its tables held at that time, and the times that say so."""
-    written = _written(standing, ids)
+    written = _written(now.standing, now.ids)
     found = [one for one in possible if written.get(one, time + 1) <= time]
     later = {one: then for one, then in written.items() if then > time}
     asked = exact_time(time)
@@ -168,10 +211,10 @@ def _batch_at(
         )
     first, newest = min(written.values(), default=0), max(written.values(), default=0)
     what = (
-        f"at {asked} no batch of {link.query} that can be gone back to was its newest; they were written from "
+        f"at {asked} no batch of {now.link.query} that can be gone back to was its newest; they were written from "
         f"{exact_time(first)} to {exact_time(newest)}"
     )
-    raise _not_at(environment, link, what, possible[-1] if possible else 0)
+    raise _not_at(environment, now.link, what, possible[-1] if possible else 0)
 
 
 def _written(standing: Mapping[str, Sequence[Commit]], ids: Sequence[str]) -> dict[int, int]:

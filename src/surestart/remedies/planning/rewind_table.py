@@ -1,6 +1,5 @@
-"""Which version of a table held a batch of a stage, and who else has written since.
-
-To which batches a checkpoint can go back, and what keeps it from going back further.
+"""Which version of a table held a batch of a stage, who else has written since, and to which batches a checkpoint can
+go back. What has to be kept for that:
 
 offsets   offsets/N, commits/N, and offsets/N-1, which a start after batch N reads
 state     version N + 1 of every store, with all that it begins with
@@ -28,7 +27,7 @@ from surestart.facts.delta import Commit, read_active_files, read_delta_log
 from surestart.facts.delta.commit import FileChanges
 from surestart.facts.delta.commit_notes import read_remedy_note
 from surestart.facts.delta.listing import NoDeltaLog
-from surestart.facts.evidence.sink_evidence import app_ids, batch_of, without_undone
+from surestart.facts.evidence.sink_evidence import app_ids, batch_of, query_id_of, without_undone
 from surestart.facts.storage.storage import Storage
 from surestart.history.describe_run import plan_command
 from surestart.journal.taken_back import read_commits
@@ -92,7 +91,7 @@ def oldest_told(commits: Sequence[Commit], ids: Collection[str]) -> int | None:
 
 def batch_by(commit: Commit, ids: Collection[str]) -> int | None:
     """The batch that one of these query ids has written by it; a second write of a batch counts like the first."""
-    mine = [one for one in app_ids(commit) if one.partition(":")[0] in ids]
+    mine = [one for one in app_ids(commit) if query_id_of(one) in ids]
     found = [number for one in mine if (number := batch_of(commit, one)) is not None]
     return max(found, default=None)
 
