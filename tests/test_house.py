@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from surestart.journal import protocol
-from surestart.journal.protocol import STEP_KINDS
+from surestart.journal.protocol import REMEDIES, STEP_KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "src").rglob("*.py"))
@@ -248,6 +248,11 @@ def test_no_source_and_no_sink_is_asked_for_its_class(room: str, more: set[str])
     assert asked_for_a_class("x = 1\nisinstance(x, KafkaSource | str)\nisinstance(x, str)\n", {"KafkaSource"}) == [2]
 
 
+def name_of(node: ast.AST) -> str:
+    """Of a variable, or of a field."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def asked_for_a_kind(text: str) -> list[int]:
     """The lines on which the kind of a step is compared with the name of one."""
     found = []
@@ -256,7 +261,7 @@ def asked_for_a_kind(text: str) -> list[int]:
             sides = [one for side in (node.left, *node.comparators) for one in ast.walk(side)]
             names = [one.value for one in sides if isinstance(one, ast.Constant)]
             names += [getattr(protocol, one.id, "") for one in sides if isinstance(one, ast.Name)]
-            asked = any(isinstance(one, ast.Attribute) and one.attr == "kind" for one in sides)
+            asked = any(name_of(one) == "kind" for one in sides)
             if asked and any(isinstance(name, str) and name in STEP_KINDS for name in names):
                 found.append(node.lineno)
     return found
@@ -273,3 +278,66 @@ def test_what_a_step_does_is_asked_of_the_one_table_of_steps() -> None:
 
     assert found == ["remedies/basis/other_writers.py"]
     assert asked_for_a_kind('ok = 1\nif step.kind == "retire": ...\nif step.kind in (FILL, 1): ...\n') == [2, 3]
+
+
+def asked_for_a_remedy(text: str) -> list[int]:
+    """The lines on which a remedy is compared with the name of one."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Compare)
+        and any(name_of(one) == "remedy" for one in (node.left, *node.comparators))
+        and any(isinstance(one, ast.Constant) and one.value in REMEDIES for one in ast.walk(node))
+    ]
+
+
+def test_what_a_remedy_does_is_asked_of_the_one_table_of_remedies() -> None:
+    """By `Plan.kind` and `JournalEntry.kind`. Only what was typed is looked at by its name."""
+    found = {
+        str(path.relative_to(ROOT / "src" / "surestart"))
+        for path in MODULES
+        if asked_for_a_remedy(path.read_text(encoding="utf-8"))
+    }
+
+    typed = {"cli/plan.py", "remedies/planning/plan_remedy.py", "remedies/basis/chain.py", "words/next_commands.py"}
+    assert found == typed
+    assert asked_for_a_remedy('ok = plan.stage == "reset"\nif plan.remedy in ("reset", x): ...\n') == [2]
+
+
+# Made for a reader, or the name of something: whoever decides asks a field.
+FOR_A_READER = {"evidence", "meaning", "what", "says", "why", "detail", "summary", "step", "run_id"}
+CUTS = {"startswith", "endswith", "partition", "rpartition", "split", "removeprefix", "removesuffix", "find", "count"}
+
+
+def reads_prose(text: str) -> list[int]:
+    """The lines on which such a text is cut up or searched."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            searched = [node.func.value] if node.func.attr in CUTS else []
+            searched += node.args if name_of(node.func.value) == "re" else []
+        elif isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.NotIn) for one in node.ops):
+            searched = node.comparators if isinstance(node.left, ast.Constant | ast.Attribute) else []
+        else:
+            continue
+        found += [node.lineno for one in searched if name_of(one) in FOR_A_READER]
+    return found
+
+
+def test_no_decision_reads_prose() -> None:
+    """The id of a step is read in one module, which makes it as well."""
+    found = {
+        str(path.relative_to(ROOT / "src" / "surestart"))
+        for path in MODULES
+        if path.is_relative_to(ROOT / "src" / "surestart") and reads_prose(path.read_text(encoding="utf-8"))
+    }
+
+    assert found == {"facts/delta/commit_notes.py"}
+    assert reads_prose("x.kind\nif one.run_id in record.taken_over: ...\n") == []
+    lines = (
+        '"-undo:" in x.run_id',
+        'x.evidence.startswith("n")',
+        're.search("n", one.meaning)',
+        'x.step.partition(":")',
+    )
+    assert reads_prose("\n".join(lines)) == [1, 2, 3, 4]

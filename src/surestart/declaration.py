@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+DELTA_SINKS = ("delta", "delta-append", "delta-merge", "delta-builtin")
+
 
 @dataclass(frozen=True)
 class SourceDeclaration:
@@ -61,7 +63,7 @@ class SinkDeclaration:
     @property
     def is_delta(self) -> bool:
         """Said to be a Delta table; a function of a batch may write to one as well."""
-        return self.kind.partition("-")[0] == "delta"
+        return self.kind in DELTA_SINKS
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ was refused would count as a success; so a code other than 0 leaves as SystemExi
 reported a run that ended in `sys.exit(0)` as failed.
 
 The job options say which run this is, for the history and for whoever is refused because of it; and which attempt:
-a retry has the run id of the attempt before it, whose claim may still stand. Databricks fills
-them in where they stand in a task's parameters; nothing else tells a wheel task.
+a retry has the run id of the attempt before it, whose claim may still stand. Databricks fills them in where they stand
+in a task's parameters; nothing else tells a wheel task.
 """
 
 from __future__ import annotations

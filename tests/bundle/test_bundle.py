@@ -17,8 +17,8 @@ from surestart.cli.main import build_parser
 from surestart.environment import environment_from_settings
 from surestart.history.describe_run import JOB_ATTEMPT, JOB_RUN, JOB_URL
 from surestart.job import split_job_options
+from surestart.journal.protocol import REMEDIES
 from surestart.notebooks.remedy_notebook import MODES
-from surestart.remedies.basis.plan import REMEDIES
 from tests.bundle.bundle_check import check_bundle
 from tests.bundle.bundle_files import MAIN, read_bundle, resolve_target
 from tests.bundle.checkpoints import read_claims, settings_of

@@ -111,6 +111,18 @@ def test_it_is_run_judged_reset_and_put_back(place: Place) -> None:
     assert place.lines() == EVERY + Counter(["four"])
 
 
+@pytest.mark.long(instead="remedies/test_reset.py::test_an_undone_reset_leaves_what_was_there_and_goes_on")
+def test_a_retired_query_takes_out_what_it_held_and_an_undo_puts_it_back(place: Place) -> None:
+    place.run()
+    plan = place.plan("retire", "land", clear_tables=True)
+
+    surestart.apply(place.spark, place.environment, [place.stage], plan, confirm=plan.target)
+    assert (place.lines(), place.checkpoint.exists()) == (Counter(), False)
+
+    surestart.undo(place.spark, place.environment, [place.stage], plan, confirm=plan.target)
+    assert (place.lines(), place.ask().verdict) == (EVERY, Verdict.SAFE)
+
+
 @pytest.mark.long(instead="test_a_sink_that_cannot_be_asked_is_never_safe")
 def test_what_the_sink_says_of_its_batches_decides(place: Place) -> None:
     place.run()
@@ -146,14 +158,23 @@ def test_a_sink_that_cannot_be_asked_is_never_safe(place: Place) -> None:
 @pytest.mark.long(instead="test_a_sink_that_cannot_be_asked_is_never_safe")
 def test_what_it_cannot_do_is_refused_before_anything_is_planned(place: Place) -> None:
     place.run()
+    elsewhere = str(place.checkpoint.parent / "elsewhere")
     for wanted in (
-        {"remedy": "replay", "stage": "land", "from_batch": 0},
-        {"remedy": "replay", "stage": "land", "from_output": True},
-        {"remedy": "backfill", "stage": "land"},
-        {"remedy": "reset", "stage": "land", "beside": True},
+        {"remedy": "replay", "from_batch": 0},
+        {"remedy": "replay", "from_output": True},
+        {"remedy": "backfill"},
+        {"remedy": "reset", "beside": True},
+        {"remedy": "rewind", "to_batch": 0},
+        {"remedy": "rewind"},
+        {"remedy": "rewind", "to_batch": 0, "beside": elsewhere},
+        {"remedy": "restart", "from_batch": 0},
+        {"remedy": "move", "to": elsewhere},
     ):
-        with pytest.raises((Refused, UsageError), match=r"json-lines landed|JsonLines"):
-            place.plan(**wanted)
+        with pytest.raises((Refused, UsageError), match=r"json-lines landed|JsonLines|land is a stage") as told:
+            place.plan(stage="land", **wanted)
+        # What comes next is none of those that this sink refuses as well.
+        words = str(told.value.next).split()
+        assert words[1:3] in (["plan", "reset"], ["doctor", "land"], ["status", "-e"]), (wanted, words)
     bare = without(place.module.JsonLines, "remove_all")("landed")
     with pytest.raises(Refused, match="which no remedy knows"):
         place.plan("reset", "land", sink=bare)

@@ -181,13 +181,3 @@ def test_the_commit_is_read_from_a_working_copy(tmp_path: object) -> None:
     (git / "refs" / "heads").mkdir(parents=True)
     (git / "refs" / "heads" / "main").write_text("b" * 40 + "\n")
     assert read_git_commit(git.parent / "src") == "b" * 40
-
-
-def test_a_row_of_a_remedy_by_the_first_builds_says_which_remedy_in_its_run_id() -> None:
-    applied = {"run_id": "a1b2c3d4e5f60718-start-land", "event": "remedy"}
-    undone = {"run_id": "a1b2c3d4e5f60718-undo:start-land", "event": "remedy"}
-    ran = {"run_id": "a1b2c3d4e5f60718-undo:start-land", "event": "ended"}
-
-    found = [record for values in (applied, undone, ran) if (record := read_record(values)) is not None]
-
-    assert [(run.remedy, run.undoes) for run in found] == [("a1b2c3d4e5f60718", ""), ("", "a1b2c3d4e5f60718"), ("", "")]

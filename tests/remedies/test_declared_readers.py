@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from surestart.environment import Environment, environment_from_settings
-from surestart.remedies.basis.plan import Effect, Plan, environment_facts
+from surestart.remedies.basis.plan import Plan, Step, environment_facts
 from surestart.remedies.planning.plan_remedy import name_readers
 from surestart.streams.project_file import parse_project_text
 
@@ -15,15 +15,17 @@ BY_PATH = environment_from_settings("local", "sensor", {"root": "/data/root"}, e
 BY_NAME = environment_from_settings("local", "sensor", {"catalog": "main", "schema": "gold"}, environ={})
 
 
-def said(environment: Environment, reads: str, *effects: Effect) -> tuple[str, ...]:
+def said(environment: Environment, reads: str, *steps: Step) -> tuple[str, ...]:
     text = f"[stream.reports]\ncheckpoint = '/chk'\nsource = {reads}\nsink = {{ kafka = 'out' }}"
     streams = parse_project_text(Path("/p/surestart.toml"), text).streams
     facts = environment_facts(environment)
-    plan = Plan("rewind", "raw-ingest", "in-place", facts, 1, (), {}, (), effects=effects, statements=("as it was",))
+    plan = Plan("rewind", "raw-ingest", "in-place", facts, 1, (), {}, steps, statements=("as it was",))
     return name_readers(plan, environment, streams).statements[1:]
 
 
-TAKEN = Effect("sensor_raw", "remove rows", 10)
+TAKEN = Step.of("clear", "sensor_raw", "remove 10 rows", "raw-ingest", {"table": "sensor_raw"})
+ASIDE = Step.of("retire", "raw-ingest", "move the checkpoint aside", "raw-ingest")
+DATABASE = Step.of("database", "sensor_raw", "remove 10 rows", "raw-ingest", {"target": "sensor_raw"})
 RAW = BY_PATH.table("sensor_raw").path
 
 
@@ -42,13 +44,13 @@ def test_who_reads_what_is_taken_back_is_named(environment: Environment, reads: 
 
 
 @pytest.mark.parametrize(
-    ("reads", "effect"),
+    ("reads", "step"),
     [
         (f"{{ delta = '{RAW}_other' }}", TAKEN),
         (f"{{ files = '{RAW}' }}", TAKEN),
-        (f"{{ delta = '{RAW}' }}", Effect("sensor_raw", "stays as it is")),
-        (f"{{ delta = '{RAW}' }}", Effect("postgres sensor_raw", "remove rows")),
+        (f"{{ delta = '{RAW}' }}", ASIDE),
+        (f"{{ delta = '{RAW}' }}", DATABASE),
     ],
 )
-def test_nobody_else_is(reads: str, effect: Effect) -> None:
-    assert said(BY_PATH, reads, effect) == ()
+def test_nobody_else_is(reads: str, step: Step) -> None:
+    assert said(BY_PATH, reads, step) == ()

@@ -339,7 +339,7 @@ def test_what_others_did_before_the_next_batch_stays_and_is_named(lake: Lake) ->
 
 SINKS = {
     "kafka": ('{ kafka = "orders-out" }', "A topic takes no record back"),
-    "parquet": ('{ parquet = "/lake/out" }', "Its log names the files of each batch"),
+    "parquet": ('{ parquet = "/lake/out" }', "Its log knows a batch by its number alone"),
     "a table and a topic": ('[{ delta = "TABLE" }, { kafka = "orders-out" }]', "A topic takes no record back"),
     "a constant identity": ('{ append = "TABLE", app_id = "nightly" }', "would take no batch that it has"),
     "postgres": ('{ postgres = "public.orders" }', "It does not keep what it held at a batch"),

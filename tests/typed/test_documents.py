@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from surestart.cli.main import VERBS
-from surestart.remedies.basis.plan import REMEDIES
+from surestart.journal.protocol import REMEDIES
 from surestart.verdict.explain import explain
 from surestart.verdict.explanations import all_explanations
 from surestart.words.codes import all_codes

@@ -13,8 +13,8 @@ from surestart.cli.arguments import add_environment_arguments, choose_stages, re
 from surestart.cli.doctor import given_options, given_place
 from surestart.environment import Environment
 from surestart.errors import EXIT_FINE, UsageError
+from surestart.journal.protocol import REMEDIES
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.plan import REMEDIES
 from surestart.remedies.planning.wanted import Wanted
 from surestart.typed import PLAN_FILE, NextCommand, Place, surestart, typed
 from surestart.words.finding import EXIT_CODES, Verdict
@@ -226,7 +226,7 @@ def _is_declared(environment: Environment) -> bool:
 
 def command_to_apply(plan: Plan, args: argparse.Namespace, environment: Environment) -> NextCommand:
     place = given_place(args, environment)
-    if (plan.remedy == "resume" and plan.verdict != "safe") or (not plan.steps and _is_declared(environment)):
+    if (plan.kind.changes_nothing and plan.verdict != "safe") or (not plan.steps and _is_declared(environment)):
         return surestart("doctor", plan.stage, place=place)
     if not plan.steps:
         return surestart("run", plan.stage, place=place)

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     chain = read_chain(environment, stages_of_plan(pipeline, settings, plan, command))
     confirm = confirming(args.confirm, command)
     undo_remedy(spark, environment, chain, plan, confirm, say, args.accept_loss, stopping(args))
-    if plan.remedy == "backfill":
+    if plan.kind.adds_only:
         sys.stdout.write(
             f"\nbackfill of {plan.target} is withdrawn (digest {plan.digest[:12]}): it writes no more rows; those "
             f"that it had written were missing, and stay.\nNext: {surestart('verify', place=place)}\n"

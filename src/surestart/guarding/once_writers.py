@@ -137,8 +137,8 @@ def identity_of_batch(spark: SparkSession, checkpoint: str = "") -> str:
         if running and own not in running:
             raise Refused(
                 f"the batch comes from query {' or '.join(running)}, and {checkpoint} is that of {own}",
-                meaning="Written under another query's id, batches would be dropped for each other. Nothing of this "
-                "one was written.",
+                meaning="Written under another query's id, a batch would be taken for one of that query, and dropped. "
+                "Nothing of this one was written.",
                 next=surestart("inspect", checkpoint),
                 do_not="write under an id of your own.",
                 code="OnceOfAnotherQuery",

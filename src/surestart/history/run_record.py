@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 STARTED, ENDED, REMEDY = "started", "ended", "remedy"
@@ -115,15 +115,7 @@ def read_record(values: Mapping[str, Any]) -> RunRecord | None:
         elif not isinstance(value, _KINDS.get(COLUMNS[name], str) if name not in _NESTED else Mapping):
             continue
         known[name] = value
-    return _with_remedy(RunRecord(**known)) if known.get("run_id") else None
-
-
-def _with_remedy(record: RunRecord) -> RunRecord:
-    """Rows of the first builds name their remedy in the run id alone: <digest>-<step>-…, or <digest>-undo:<step>-…"""
-    if record.event != REMEDY or record.remedy or record.undoes:
-        return record
-    digest, _, step = record.run_id.partition("-")
-    return replace(record, undoes=digest) if step.startswith("undo:") else replace(record, remedy=digest)
+    return RunRecord(**known) if known.get("run_id") else None
 
 
 def read_note(text: str) -> Iterator[RunRecord]:

@@ -20,6 +20,7 @@ from typing import Any
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused
 from surestart.facts.delta import read_history
+from surestart.facts.delta.commit_notes import step_parts
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.history.describe_run import named
 from surestart.journal.commit_once import PassOverNote, read_pass_over_note, write_journal_row
@@ -27,7 +28,7 @@ from surestart.journal.protocol import BEGUN as BEGUN
 from surestart.journal.protocol import DONE as DONE
 from surestart.journal.protocol import FILLING as FILLING
 from surestart.journal.protocol import FINISHED as FINISHED
-from surestart.journal.protocol import JOBS, UNPAUSE
+from surestart.journal.protocol import JOBS, UNPAUSE, RemedyKind, changes_content, changes_database, remedy_kind
 from surestart.journal.protocol import RELEASED as RELEASED
 from surestart.journal.protocol import STATES as STATES
 from surestart.journal.protocol import UNDOING as UNDOING
@@ -58,6 +59,10 @@ class JournalEntry:
     queries: tuple[str, ...] = ()
     at: int = 0
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> RemedyKind:
+        return remedy_kind(self.remedy)
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class Journal:
     @property
     def is_open(self) -> bool:
         """Whether it is unfinished and no stage that it touches may start. A backfill stops nobody."""
-        return STATES[self.state].stops_stages and self.first.remedy != "backfill"
+        return STATES[self.state].stops_stages and not self.first.kind.adds_only
 
     @property
     def is_unfinished(self) -> bool:
@@ -139,7 +144,7 @@ class Journal:
     def leaves_jobs_paused(self) -> bool:
         """Its stages may start, and the jobs that it has paused were not set as they were. A remedy that has retired
         its query means to leave them so."""
-        retired = self.first.remedy == "retire" and self.state != WITHDRAWN
+        retired = self.first.kind.ends_query and self.state != WITHDRAWN
         return not retired and self.state not in (BEGUN, UNDOING) and self.paused_jobs is not None
 
     def facts(self, step: str) -> Mapping[str, Any]:
@@ -229,11 +234,11 @@ def settled_tables(environment: Environment, journals: Iterable[Journal], stage:
             continue
         found = {}
         for step in journal.done:
-            kind, _, name = step.partition(":")
+            kind, name = step_parts(step)
             version = journal.facts(step).get("after")
-            if kind in ("clear", "swap") and type(version) is int:
+            if type(version) is int and changes_content(kind):
                 found[environment.table(name).label] = version
-            if kind == "database" and type(version) is int:
+            elif type(version) is int and changes_database(kind):
                 found[name] = version
         return found
     return {}

@@ -69,6 +69,40 @@ def check_move(before: str, after: str) -> None:
         raise ValueError(f"a remedy that is {before} cannot become {after}")
 
 
+@dataclass(frozen=True)
+class RemedyKind:
+    """What tells one remedy from the others, for whoever asks.
+
+    changes_nothing: it only says what the next start does.
+    adds_only: it writes rows that are missing, beside stages that run, and no undo takes them back by itself.
+    keeps_tables: only the checkpoint goes elsewhere, with what it has by then.
+    ends_query: the query is not started again, and its jobs stay paused.
+    one_stage: the stages below it follow by themselves."""
+
+    changes_nothing: bool = False
+    adds_only: bool = False
+    keeps_tables: bool = False
+    ends_query: bool = False
+    one_stage: bool = False
+
+
+REMEDIES = {
+    "resume": RemedyKind(changes_nothing=True),
+    "rewind": RemedyKind(),
+    "restart": RemedyKind(one_stage=True),
+    "replay": RemedyKind(),
+    "backfill": RemedyKind(adds_only=True, one_stage=True),
+    "reset": RemedyKind(),
+    "move": RemedyKind(keeps_tables=True, one_stage=True),
+    "retire": RemedyKind(ends_query=True, one_stage=True),
+}
+
+
+def remedy_kind(name: str) -> RemedyKind:
+    """One that only a newer version knows changes tables and checkpoints, for all that is known here."""
+    return REMEDIES.get(name, RemedyKind())
+
+
 WHILE_RUNNING, WHILE_STOPPED, AFTERWARDS = "running", "stopped", "afterwards"
 # What a step changes, and an undo has to find again.
 TABLE, CHECKPOINT, PLACE, DATABASE, OWN_SINK = "table", "checkpoint", "place", "database", "sink"
@@ -88,6 +122,7 @@ class StepKind:
     removes_rows: rows go that have to come again.
     changes_stage: it changes something of its stage, and does not only start or count it.
     decides: nothing of the stages is changed before it; where it fails, they go on as they were.
+    restores: what it does is a RESTORE itself, which stages that read the table have to pass over.
     is_of_jobs: it is about the Databricks jobs of the stages."""
 
     does: str
@@ -98,6 +133,7 @@ class StepKind:
     removes_rows: bool = False
     changes_stage: bool = True
     decides: bool = False
+    restores: bool = False
     is_of_jobs: bool = False
 
 
@@ -134,6 +170,7 @@ STEP_KINDS = {
         undo_rank=0,
         changes=TABLE,
         removes_rows=True,
+        restores=True,
     ),
     "rewind": StepKind(
         "puts a checkpoint that ends with a batch in the place of the one in use",
@@ -169,6 +206,11 @@ def kind_of(name: str) -> StepKind:
 def changes_content(name: str) -> bool:
     """It changes what a Delta table holds; its undo is a RESTORE."""
     return name in STEP_KINDS and STEP_KINDS[name].changes == TABLE
+
+
+def changes_database(name: str) -> bool:
+    """It changes the rows of a PostgreSQL table."""
+    return name in STEP_KINDS and STEP_KINDS[name].changes == DATABASE
 
 
 def moves_checkpoint(name: str) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 from surestart.declaration import SourceDeclaration
 from surestart.environment import Environment
 from surestart.facts.checkpoint.stage_progress import StageProgress, read_stage_progress
+from surestart.facts.delta.commit_notes import step_id
 from surestart.facts.delta.unread_commits import PassedCommits, TableReading
 from surestart.journal.commit_once import append_pass_over_note
 from surestart.journal.journal import DONE, TABLE, UNDOING, WITHDRAWN, Journal, read_journals
@@ -173,7 +174,7 @@ def former_ids(journals: Iterable[Journal], stage: str, query_id: str) -> tuple[
         str(entry.facts["query_id"]): str(entry.facts["former"])
         for journal in journals
         for entry in journal.entries
-        if entry.state == DONE and entry.step == f"rewind:{stage}" and entry.facts.get("query_id")
+        if entry.state == DONE and entry.step == step_id("rewind", stage) and entry.facts.get("query_id")
     }
     found = [query_id]
     while (one := former.get(found[-1])) and one not in found:

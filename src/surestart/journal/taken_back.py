@@ -23,13 +23,13 @@ from surestart.facts.checkpoint.positions import DeltaPosition
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta import Commit, history_evidence, read_history
 from surestart.facts.delta.active_files import read_added_files
-from surestart.facts.delta.commit_notes import REWIND, is_restored
+from surestart.facts.delta.commit_notes import REWIND, is_restored, step_parts
 from surestart.facts.delta.listing import NoDeltaLog
 from surestart.facts.evidence.session_evidence import with_changes
 from surestart.history.describe_run import plan_command
 from surestart.journal.commit_once import PassOverNote
 from surestart.journal.journal import DONE, UNDONE, WITHDRAWN, Journal, JournalEntry
-from surestart.journal.protocol import RESTORE, changes_content
+from surestart.journal.protocol import changes_content, kind_of
 from surestart.library_types import SparkSession
 from surestart.typed import surestart
 
@@ -183,13 +183,13 @@ def read_taken_back(journals: Iterable[Journal], table: str) -> tuple[TakenBack,
 
 def _taken_back_by(journal: Journal, entry: JournalEntry, table: str) -> str:
     """The name of the RESTORE in the table's log; "" where the entry is of none."""
-    kind, _, name = entry.step.partition(":")
+    kind, name = step_parts(entry.step)
     if name != table or not changes_content(kind):
         return ""
     if entry.state == UNDONE:
         return entry.step
     stands = entry.state == DONE and journal.state != WITHDRAWN and entry.step not in journal.undone
-    return REWIND + entry.step if stands and kind == RESTORE else ""
+    return REWIND + entry.step if stands and kind_of(kind).restores else ""
 
 
 def _ahead(known: Iterable[TakenBack], commits: Sequence[Commit], first: int) -> tuple[TakenBack, ...]:

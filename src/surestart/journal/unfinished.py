@@ -29,7 +29,7 @@ def unfinished_error(journal: Journal, query: str, environment: Environment, opt
     place = Place(environment.name, options)
     on = surestart(verb, digest, place=place)
     done = len(journal.undone if journal.state == UNDOING else journal.done)
-    if journal.goes_on_beside and first.remedy == "backfill":
+    if journal.goes_on_beside and first.kind.adds_only:
         harm = "Rows that were missing are being written; another remedy would remove them, or write them again."
     elif journal.state == FILLING:
         harm = (

@@ -126,7 +126,7 @@ def _plan(
         hint = "Read it. Then paste this digest into digest, set mode to apply, and run the cells again."
         text = render_plan(plan, f"paste the digest, set mode to apply, run the cells again\n{plan.digest}")
         return RemedyResult(plan, render_plan_html(plan, plan.digest, hint=hint), text)
-    if plan.remedy == "resume" and plan.verdict == "safe":
+    if plan.kind.changes_nothing and plan.verdict == "safe":
         hint = f"Run the job of {plan.stage}, or its notebook."
         return RemedyResult(plan, render_plan_html(plan, hint=hint), render_plan(plan, hint))
     following = surestart("doctor", plan.stage, place=named(environment))

@@ -51,8 +51,8 @@ def judge_owner(
     asking: RunRecord | None = None,
     silent_for: int | None = None,
 ) -> OwnerState:
-    """last_activity: when the checkpoint last changed, in ms since 1970. asking: the run that wants
-    to start, if one does.
+    """last_activity: when the checkpoint last changed, in ms since 1970.
+    asking: the run that wants to start, if one does.
     silent_for: milliseconds since the last beat of an owner that promised to beat; None: it did not."""
     boot, _, _ = run.process_started.rpartition("/")
     mine, _, _ = read_process_start_of_self().rpartition("/")

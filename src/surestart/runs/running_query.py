@@ -142,7 +142,7 @@ def start_query(
     tables = tuple(
         Table(sink.target, qualified=sink.target)
         for sink in stage.sink.declare(environment)
-        if "delta" in sink.kind and not sink.path
+        if sink.is_delta and not sink.path
     )
     own = replace(context, claim=claim[0])
     return RunningQuery(query, own, receipts, on_progress, began, stage.source, spark, tables)

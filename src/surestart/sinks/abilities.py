@@ -109,8 +109,9 @@ class Fillable(Protocol):
 class Clearable(Sink, Protocol):
     """A sink that clears what it holds by itself. Each row of the stage is in it once, with its position.
 
-    removed: the name under which what was removed is kept. Each call may be repeated, also
-    after one that died in the middle; while it lasts no batch is written."""
+    removed: the name under which what was removed is kept.
+
+    Each call may be repeated, also after one that died in the middle. While it lasts no batch is written."""
 
     def read_holdings(self, environment: Environment) -> Holdings: ...
 

@@ -27,11 +27,10 @@ def ahead(sink: SinkDeclaration, batch: int, table_batch: int, next_batch: NextB
     return Finding(
         "SINK_AHEAD_OF_CHECKPOINT",
         Severity.UNSAFE,
-        f"{sink.target} holds batch {table_batch} of query "
-        f"{next_batch.query_id}; the checkpoint's next batch is {batch}",
+        f"{sink.target} holds batch {table_batch} of query {next_batch.query_id}; "
+        f"the checkpoint's next batch is {batch}",
         f"The checkpoint was rewound, restored or copied. The sink drops {_count(count, 'batch')} "
-        f"({_span(batch, table_batch)}) "
-        "without an error, and the rows that are new in them are lost.",
+        f"({_span(batch, table_batch)}) without an error, and the rows that are new in them are lost.",
         commands.plan("reset" if batch == 0 else "replay"),
         "start the query: each start moves the checkpoint past rows that the sink refuses.",
     )
@@ -86,10 +85,8 @@ def behind(
         f"{sink.target} holds this query's batches up to {table_batch}; the checkpoint counts "
         f"{_span(0, batch - 1)} as done",
         f"The rows of {_count(missing, 'batch')} ({_span(table_batch + 1, batch - 1)}) are in neither place: the sink "
-        "was put back "
-        "to an older copy, or commit files were edited. The next start does not read them again."
-        + _LEFT_OUT
-        * may_leave_out,
+        "was put back to an older copy, or commit files were edited. The next start does not read them again."
+        + (_LEFT_OUT if may_leave_out else ""),
         commands.plan("replay"),
         _DELETE,
     )
@@ -125,8 +122,7 @@ def never_saw(
         + (", and the table was made after the newest of them" if made_anew else ""),
         "The table was recreated, or belongs to another environment, or was added to the stage later, or "
         "the checkpoint is a copy. The next batch is accepted; everything before it is not in this table."
-        + _LEFT_OUT
-        * may_leave_out,
+        + (_LEFT_OUT if may_leave_out else ""),
         commands.plan(remedy),
         "start the query before you know which of these it is.",
     )
@@ -173,11 +169,11 @@ def fresh_cannot_tell(
     why = (
         f"the source begins at an explicit {explicit[0]}, which may or may not leave out what the sink holds"
         if explicit
-        else "whether this query wrote them under an earlier checkpoint, or others did, nothing says"
+        else "nothing says whether this query wrote them under an earlier checkpoint, or others did"
     )
     held = f"batches of {_count(len(others), 'query id', 's')}" if others else "rows"
     if evidence.has_rows is None and not others:
-        held, why = "perhaps rows", "whether it is empty was not to be seen"
+        held, why = "perhaps rows", "nothing shows whether it is empty"
     return Finding(
         "SINK_FRESH_START_UNCLEAR",
         Severity.CANNOT_TELL,
@@ -239,8 +235,7 @@ def superseded(sink: SinkDeclaration, app_id: str, other: str, keyed: bool, comm
         "SINK_IDENTITY_SUPERSEDED",
         Severity.ATTENTION if keyed else Severity.UNSAFE,
         f"{sink.target}: query id {other} has written this query's rows since {app_id} did",
-        "Another checkpoint of the same query took over after "
-        "this one, so this one is an old copy or a second writer. "
+        "Another checkpoint of the same query took over after this one, so this one is an old copy or a second writer. "
         + (
             "Merged by key, rows that come twice change nothing."
             if keyed
@@ -320,7 +315,7 @@ def incomplete(sink: SinkDeclaration, evidence: SinkEvidence, commands: Commands
         "SINK_RECORD_INCOMPLETE",
         Severity.CANNOT_TELL,
         f"{sink.target}: {why}, so which batches of this query it holds cannot be told",
-        "A batch that it has is dropped, one that it does not know is written; which of them comes next is open.",
+        "A batch that it has is dropped, one that it does not know is written; which comes next is not known.",
         commands.doctor(),
         "treat the missing record as an empty table.",
     )
@@ -362,7 +357,7 @@ _NOT_ASKED = Finding(
     "SINK_NOT_ASKED",
     Severity.CANNOT_TELL,
     "{target} ({kind}) keeps no record of batches that could be read; the checkpoint counts {done} as written to it",
-    "Whether they are there, and whether it is the same place at all, nobody has asked: a checkpoint that was rewound, "
+    "Nobody has asked whether they are there, or whether it is the same place at all: a checkpoint that was rewound, "
     "or a target that was emptied, looks the same from here.",
     next=NOTHING,
     do_not="treat a sink that was not asked as one that holds its batches.",

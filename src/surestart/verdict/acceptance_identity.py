@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from surestart.facts.delta import Commit
-from surestart.facts.evidence.sink_evidence import app_ids, is_query_id
+from surestart.facts.evidence.sink_evidence import app_ids, is_query_id, query_id_of
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
@@ -59,7 +59,7 @@ def other_writer_since(case: SinkCase) -> OtherWriter | None:
 
 def _query_of(commit: Commit) -> str:
     """The streaming query that wrote it: by Delta's own sink, or by a function under its query id."""
-    signed = (app_id.partition(":")[0] for app_id, _ in commit.transactions)
+    signed = (query_id_of(app_id) for app_id, _ in commit.transactions)
     return commit.query_id or next((one for one in signed if is_query_id(one)), "")
 
 

@@ -6,8 +6,8 @@
                  records came since                              DUPLICATES those: where they stand is said
     first start  the topic is empty                              accepted
 
-Times decide only where the clocks are one, or are seen to agree: the newest record came while the newest committed
-batch ran. Whose clock is behind makes no batch look unsent.
+Times decide only where there is one clock, or where two are seen to agree: the newest record came while the newest
+committed batch ran. A clock that is behind must not make a batch look as if it was never sent.
 """
 
 from __future__ import annotations

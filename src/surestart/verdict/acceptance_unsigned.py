@@ -24,7 +24,7 @@ from enum import Enum
 
 from surestart.facts.delta.commit import merge_keys, only_inserts
 from surestart.facts.delta.taken_out import replaces_a_part, taken_out
-from surestart.facts.evidence.sink_evidence import is_query_id
+from surestart.facts.evidence.sink_evidence import is_query_id, query_id_of
 from surestart.verdict import acceptance_findings as say
 from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
@@ -51,7 +51,7 @@ def way_of_writing(case: SinkCase) -> WayOfWriting:
     evidence = case.evidence
     streaming = {commit.query_id for commit in evidence.commits if commit.query_id}
     # A query's id belongs to a former self; acceptance_identity judges it.
-    fixed = [one for one in evidence.transactions if one not in streaming and not is_query_id(one.partition(":")[0])]
+    fixed = [one for one in evidence.transactions if one not in streaming and not is_query_id(query_id_of(one))]
     for app_id in fixed:
         if counts_batches(case.next, evidence.commits, app_id):
             return WayOfWriting(constant=app_id)
@@ -71,7 +71,7 @@ def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
     found = {
         app_id: transaction.version
         for app_id, transaction in case.evidence.transactions.items()
-        if (app_id == name if name else not is_query_id(app_id.partition(":")[0]))
+        if (app_id == name if name else not is_query_id(query_id_of(app_id)))
     }
     highest = max(found.values(), default=None)
     if highest is None:
@@ -305,7 +305,7 @@ def judge_unrecorded(case: SinkCase) -> SinkAcceptance:
 
 
 def _judge_memory(case: SinkCase) -> SinkAcceptance:
-    kept = "is a table of the driver's memory, which went with the last driver"
+    kept = "is a table in the driver's memory, which went with the last driver"
     if case.declaration.output_mode == "complete" or (case.next.batch == 0 and not case.next.replayed):
         return case.answer(Acceptance.ACCEPTS, f"{kept} and is filled anew")
     finding = writers.memory_cannot_resume(case.sink, case.next.batch, case.commands)

@@ -324,8 +324,8 @@ def _finding(change: Change, commands: Commands) -> Finding:
             LEFT_OUT,
             Severity.CANNOT_TELL,
             f"the last run wrote every batch to {change.before} as well; this one would write to {change.after} only",
-            "Every batch from here on would be missing there, without an error. Whether that is meant or a setting was "
-            "forgotten, nothing tells. Used again later, it is refused as behind.",
+            "Every batch from here on would be missing there, without an error. Nothing tells whether that is meant or "
+            "a setting was forgotten. Used again later, it is refused as behind.",
             commands.doctor(),
             "accept it for a setting that was left out (such as postgres_url): give the setting again.",
         )

@@ -15,6 +15,7 @@ from surestart.typed import NextCommand, NextStep, Place, Words, surestart
 from surestart.verdict.diagnose import Diagnosis
 from surestart.verdict.explanations import all_explanations, delta_source_errors
 from surestart.verdict.explanations.explanation import DOCTOR, HISTORY, Explanation
+from surestart.words.codes import sources
 from surestart.words.codes.code import STAGE, of_stage
 from surestart.words.finding import Finding, Severity
 
@@ -170,6 +171,7 @@ def _nearest(text: str, entries: tuple[Explanation, ...]) -> tuple[str, ...]:
 
 
 _NAMES = frozenset(entry.name for entry in delta_source_errors.EXPLANATIONS)
+_OF_SOURCES = frozenset(code.name for code in sources.CODES if code.finding)
 
 
 def is_about_a_source(answer: Answer) -> bool:
@@ -181,7 +183,7 @@ def at_stage(answer: Answer, diagnosis: Diagnosis, run: NextStep) -> Answer:
     the stage, for a source that nothing stops any more."""
     bars = [one for one in diagnosis.findings if one.severity in (Severity.UNSAFE, Severity.CANNOT_TELL)]
     # What bars the start for another reason may also hide where the stage stands in its source.
-    found = [finding for finding in bars if finding.code.startswith("SOURCE_")] or bars
+    found = [finding for finding in bars if finding.code in _OF_SOURCES] or bars
     return replace(answer, matches=tuple(_at_stage(match, found, run) for match in answer.matches))
 
 

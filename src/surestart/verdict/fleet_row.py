@@ -92,7 +92,7 @@ def row_not_looked_at(name: str, location: str, problem: str, next: NextStep | N
         f"{location}: {problem}",
         "Whether a checkpoint is there, and in which state, is not known.",
         next or surestart("inspect", location, note="as somebody who may read it"),
-        "count it as one that is in order.",
+        "count it as a healthy one.",
     )
     return FleetRow(name, location, Verdict.CANNOT_TELL, findings=(finding,))
 

@@ -75,7 +75,7 @@ def not_declared(kind: str, commands: Commands) -> Finding:
         Severity.CANNOT_TELL if unknown else Severity.ATTENTION,
         f"the checkpoint has a source of kind {kind}, and nobody has said what it reads",
         "Whether it still has what comes next was not asked. Spark stops where a file, a commit or a record that it "
-        "needs is gone; a topic or a table that was made anew under its name it does not always notice.",
+        "needs is gone. It does not always notice that a topic or a table was made anew under its name.",
         commands.doctor("once surestart.toml names its source"),
         "treat a source that was not asked as one that has everything.",
     )

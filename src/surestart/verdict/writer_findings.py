@@ -126,7 +126,10 @@ def unsigned_more(
         f"was planned; {f'a batch makes {usual}' if count > usual else 'not every batch has written'}",
         "The checkpoint was put back to an older state, so that what comes next is there already"
         + (": its rows are doubled." if sure else "; or somebody else has written.")
-        + (" Each batch takes rows out first: whether they are the ones that come again, its owner knows." * replaces),
+        + (
+            " Each batch takes rows out first; only its owner knows whether they are the ones that come again."
+            * replaces
+        ),
         commands.plan("replay") if sure else commands.doctor(),
         "start the query before you know who wrote them.",
     )

@@ -28,6 +28,18 @@ MARKER, UNDO = "marker:", "undo:"
 REWIND = "rewind:"
 
 
+def step_id(kind: str, about: str = "") -> str:
+    """What plan, journal and a table's log call a step: its kind, and the stage or the table that it is about where a
+    plan may have several of that kind."""
+    return f"{kind}:{about}" if about else kind
+
+
+def step_parts(step: str) -> tuple[str, str]:
+    """The kind of a step, and what it is about, by its id."""
+    kind, _, about = step.partition(":")
+    return kind, about
+
+
 @dataclass(frozen=True)
 class RemedyNote:
     """restores: the version that the RESTORE behind this commit gives back."""
@@ -43,7 +55,7 @@ class RemedyNote:
     @property
     def kind(self) -> str:
         """Of its step, without the stage: that of `surestart.journal.protocol`."""
-        return self.step.removeprefix(UNDO).partition(":")[0]
+        return step_parts(self.step.removeprefix(UNDO))[0]
 
     def is_of(self, digest: str, undone: str) -> bool:
         """Whether it is the undo of this step."""

@@ -224,6 +224,11 @@ def without_undone(commits: Iterable[Commit]) -> tuple[Commit, ...]:
     return tuple(reversed(standing))
 
 
+def query_id_of(app_id: str) -> str:
+    """Of "<query id>:<step>" the query id; the whole of a constant that has no step."""
+    return app_id.partition(":")[0]
+
+
 def is_query_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 

@@ -18,13 +18,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from surestart.declaration import SinkDeclaration
+from surestart.declaration import DELTA_SINKS, SinkDeclaration
 from surestart.errors import UsageError
 from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.typed import Verbatim, surestart, typed
 
 NO_SINK = "none"
-DELTA_KINDS = ("delta", "delta-append", "delta-merge", "delta-builtin", "foreach-batch")
+DELTA_KINDS = (*DELTA_SINKS, "foreach-batch")
 # They keep no rows, or none after the driver has gone: nothing can be lost or doubled there.
 HARMLESS = ("console", "memory", "noop")
 # Written without a record of batches that this program could read.

@@ -106,7 +106,7 @@ def _compare(
             for (partition, name), kept in operator.stores.items()
             if name == store.store
         }
-        # Before the first of them is read: what would not be finished is not begun.
+        # Asked before the first of them is read, so that nothing is read half.
         if sum(reader.bytes_of(folder, kept, {newer, older}) for folder, kept in partitions.items()) > left.bytes:
             return RowsGivenUp(*names)
         found = [_of_partition(reader, folder, kept, newer, older) for folder, kept in partitions.items()]

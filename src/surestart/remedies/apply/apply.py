@@ -4,7 +4,7 @@ counted.
     same digest finished ────────> nothing to do               something changed ──> refused, with what changed
     claim every touched query ──> look again ──> begun ──> steps … ──> released ──> run each stage ──> certificate
 
-Killed anywhere, the same call goes on where it was. From `begun` to `released` no touched stage starts. A plan that
+Wherever it is killed, the same call goes on. From `begun` to `released` no touched stage starts. A plan that
 names jobs is begun before the claims and stops them first (stop_stages); its last step sets them as they were.
 
 A reset beside: filling its tables while the stages run, and the moment when these have to stand still.

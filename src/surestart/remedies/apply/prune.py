@@ -21,9 +21,11 @@ from pathlib import Path
 from surestart.environment import Environment
 from surestart.errors import CannotTell, Refused, UsageError
 from surestart.facts.checkpoint.manifest import local_folder
+from surestart.facts.delta.commit_notes import step_parts
 from surestart.failpoints import fail_point
 from surestart.history.describe_run import named
 from surestart.journal.journal import FINISHED, WITHDRAWN, Journal
+from surestart.journal.protocol import changes_database
 from surestart.remedies.basis.move_aside import RETIRED
 from surestart.typed import surestart, typed
 
@@ -167,7 +169,7 @@ def _kept_tables(journal: Journal | None, path: str) -> tuple[_KeptTable, ...]:
     query, _, name = path.partition("/")
     if journal is None or name.endswith(UNDONE) or journal.state == WITHDRAWN:
         return ()
-    facts = [journal.facts(step) for step in sorted(journal.done) if step.startswith("database:")]
+    facts = [journal.facts(step) for step in sorted(journal.done) if changes_database(step_parts(step)[0])]
     return tuple(
         _KeptTable(str(one["place"]), str(one["kept_table"]))
         for one in facts

@@ -226,7 +226,7 @@ def _no_undo(plan: Plan, environment: Environment) -> Refused:
     return Refused(
         f"a {plan.remedy} has nothing that could be undone",
         meaning="The rows that it has added were missing and are right: they stay. Nothing was changed."
-        if plan.remedy == "backfill"
+        if plan.kind.adds_only
         else "Read what the plan said about it. Nothing was changed.",
         next=surestart("status", place=named(environment)),
         code="NoUndo",
@@ -268,7 +268,7 @@ def check_undo(run: StepContext, accept_loss: int | None = None) -> None:
         # A table may have been changed by a process that died before the journal knew.
         if look is not None and (changes_content(step.kind) or step.id in run.journal.done):
             look(run, step)
-    if run.plan.remedy == "move":
+    if run.plan.kind.keeps_tables:
         return  # Tables stay as they are, and the checkpoint keeps what it has by now.
     refuse_unstartable(run)
     # It reads those versions.
@@ -302,9 +302,9 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
         if one.state != WITHDRAWN and set(one.first.queries) & set(journal.first.queries)
     ]
     # A backfill only adds rows, and an undo takes them back like those of the stage itself. Not while it writes.
-    later = [one for one in later if one.first.remedy != "backfill" or one.is_unfinished]
+    later = [one for one in later if not one.first.kind.adds_only or one.is_unfinished]
     for one in later:
-        if one.is_open or one.first.remedy == "backfill":
+        if one.is_open or one.first.kind.adds_only:
             raise unfinished_error(one, one.first.queries[0], environment, options_of(environment))
     if later:
         newest = later[-1]
@@ -317,7 +317,7 @@ def _refuse_overtaken(journals: tuple[Journal, ...], journal: Journal, environme
 
 
 def is_begun_backfill(plan: Plan, journal: Journal) -> bool:
-    return plan.remedy == "backfill" and journal.state in (BEGUN, UNDOING)
+    return plan.kind.adds_only and journal.state in (BEGUN, UNDOING)
 
 
 def withdraw_backfill(run: StepContext) -> Journal:

@@ -85,7 +85,7 @@ def _sources(storage: Storage) -> Iterator[str]:
 
 
 def has_read_on(present: Checkpoint, before: Checkpoint) -> bool:
-    """Whether it stands where the former one had not come by, of sources whose positions mean the same in both."""
+    """Whether it has read past the former one, as far as the positions of its sources mean the same in both."""
     if present.latest_planned is None or present.latest_planned not in present.offsets:
         return False
     known = [_positions(one) for one in before.offsets.values()]

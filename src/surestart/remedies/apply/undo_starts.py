@@ -4,8 +4,8 @@ touched         its checkpoint comes back: no commit that somebody else has made
                 between there and what the undo takes back
 not touched     it reads a table that goes back, and was not part of the remedy: it must not have read beyond that
 
-Ends an undo whose first step fails. The journal says again what it said before, so that the remedy is no dead
-end."""
+Also ends an undo whose first step fails: the journal says again what it said before, so that the remedy can still be
+used."""
 
 from __future__ import annotations
 

@@ -3,11 +3,8 @@
 Those that say how (`fill_once`), and PostgreSQL tables, whose rows are committed together with a row of their ledger.
 
 A stage with state gets no backfill: from the rows of a hole alone it would compute something else than it did in the
-stream.
-
-Refuses a backfill above a stage that has not read its table since a remedy.
-
-That stage passes over every row below its marks, so it would pass over the new ones too."""
+stream. Nor does a stage above one that has not read its table since a remedy: that one passes over every row below its
+marks, so it would pass over the new rows too."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ from surestart.history.describe_run import named
 from surestart.journal.journal import read_journals
 from surestart.journal.stage_start import find_start, in_first_snapshot
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link
+from surestart.remedies.basis.chain import POSITION, QUARANTINE, Chain, Link, read_again_command
 from surestart.remedies.basis.database_facts import read_column_names
 from surestart.sinks.abilities import databases_of, fillable, parts_of
-from surestart.typed import PLAN_FILE, surestart
+from surestart.typed import surestart
 
 
 def sinks_of(sink: object) -> list[object]:
@@ -48,20 +45,10 @@ def refuse_unknown_sinks(link: Link, environment: Environment) -> None:
 
 
 def _refused(link: Link, environment: Environment, what: str) -> Refused:
-    place = named(environment)
     return Refused(
         f"{link.query} {what}",
         meaning="Which rows are missing, or what they would have been, cannot be told. Nothing was planned.",
-        next=surestart(
-            "plan",
-            "replay",
-            link.name,
-            "--from-batch",
-            "0",
-            place=place,
-            more=PLAN_FILE,
-            note="or --from-positions, for the partitions that lack rows",
-        ),
+        next=read_again_command(environment, [link], "or --from-positions, for the partitions that lack rows"),
         code="BackfillNotOffered",
     )
 

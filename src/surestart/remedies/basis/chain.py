@@ -119,6 +119,14 @@ def refuse_declared(environment: Environment, chain: Chain, name: str, remedy: s
             _refuse_unrecorded(environment, link.stage)
 
 
+def read_again_command(environment: Environment, links: Sequence[Link], note: str = "") -> NextCommand:
+    """The command that has the first of these stages read again: from a batch on, or all of it where a sink of your own
+    can only be cleared as a whole."""
+    if any(link.own_sinks for link in links):
+        return plan_command(environment, "reset", links[0].name, note="all of it, from the beginning")
+    return plan_command(environment, "replay", links[0].name, "--from-batch", 0, note=note)
+
+
 def anew_command(environment: Environment, link: Link) -> NextCommand:
     """The command that is left where a table cannot go back: to begin anew. A declared stream is begun anew by its
     owner."""
@@ -128,8 +136,8 @@ def anew_command(environment: Environment, link: Link) -> NextCommand:
 def _not_ours(environment: Environment, link: Link, remedy: str) -> UsageError:
     return UsageError(
         f"{link.name} is declared in surestart.toml, and its code is not surestart's",
-        meaning=f"A {remedy} removes rows by their position and starts the stage again; of this stream neither is "
-        "known. Nothing was planned.",
+        meaning=f"A {remedy} removes rows by their position and starts the stage again. For this stream surestart "
+        "can do neither. Nothing was planned.",
         next=surestart("plan", "rewind", link.name, "-o", "plan.json", place=named(environment)),
         code="StreamNotOurs",
     )
@@ -197,7 +205,7 @@ def _why_not_back(sink: SinkDeclaration) -> str:
     if sink.kind == "kafka":
         return "A topic takes no record back, and its readers may have it."
     if sink.kind in FILE_SINKS:
-        return "Its log names the files of each batch, and would leave out a batch that it has, written anew or not."
+        return "Its log knows a batch by its number alone, and leaves out one that it has, even with other rows."
     return "It does not keep what it held at a batch."
 
 

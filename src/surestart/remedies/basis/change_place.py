@@ -5,8 +5,9 @@
     3. put aside   the old folder and a signpost change places at once; the folder is compared once more
     4. placed      the copy and the file of 1 change places at once
 
-Dies anywhere: the same call goes on. At each moment a start with plain Spark finds the checkpoint or a file, at either
-place, and never nothing. Where a file system cannot exchange two names, steps 3 and 4 are a removal and a rename."""
+Wherever it dies, the same call goes on. At every moment a start with plain Spark finds either the checkpoint or a file
+at both places, and never an empty one. Where a file system cannot exchange two names, steps 3 and 4 are a removal and a
+rename."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What was written is on the disk: what replaces an original must survive a power failure.
+"""Writes that survive a power failure: what replaces an original has to be on the disk.
 
-And a file where a checkpoint was, or will be: no Spark starts there, and who opens it reads where the stream is. Spark
-makes a new checkpoint in an empty place, without a word, and begins anew. In the place of a file it cannot make a
-folder, so that a start fails.
-"""
+Also puts a file where a checkpoint was, or will be. In an empty place Spark would make a new checkpoint, without a
+word, and begin anew. Where a file stands it cannot make a folder, so the start fails, and whoever opens the file reads
+where the stream is."""
 
 from __future__ import annotations
 

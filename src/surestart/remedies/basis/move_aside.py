@@ -97,7 +97,8 @@ def belong_alike(path: Path, copy: Path) -> None:
 
 
 def folders_belong_alike(folder: Path, copy: Path) -> None:
-    """Those that the copy has. After its files: what may not be written into by now had to be."""
+    """The same for the folders of the copy. Called after its files: a folder that is read-only now had to take them
+    first."""
     for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
         if (there := copy / path.relative_to(folder)).is_dir():
             belong_alike(path, there)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from surestart.facts.delta.commit import Commit
 from surestart.facts.delta.commit_notes import RemedyNote, read_remedy_note
+from surestart.facts.evidence.sink_evidence import query_id_of
 from surestart.journal.commit_once import ALL_ROWS, read_newest_commits
 from surestart.journal.protocol import SWAP
 from surestart.library_types import SparkSession
@@ -45,7 +46,7 @@ def find_strange_commits(commits: Sequence[Commit], link: Link, query_id: str | 
 
 def _ids(commit: Commit) -> set[str]:
     """Of the queries that the commit names: its own, and of its transactions those before a step."""
-    return {commit.query_id, *(app_id.partition(":")[0] for app_id, _ in commit.transactions)}
+    return {commit.query_id, *(query_id_of(app_id) for app_id, _ in commit.transactions)}
 
 
 def tell_strange(strange: Sequence[Commit], query: str) -> str:

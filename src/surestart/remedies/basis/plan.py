@@ -5,9 +5,8 @@
 
 The digest covers everything else, so that an edited plan is another plan, which nobody has made.
 
-Checks that a plan names stages, tables and databases of this pipeline and no others, whoever has made its digest.
-
-If another name was found out only at its step, the plan would stand half-way, and could go neither on nor back."""
+Also checks that a plan names stages, tables and databases of this pipeline and no others, whoever has made its digest.
+If a wrong name came out only at its step, the plan would stand half-way, and could go neither on nor back."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ from typing import Any
 
 from surestart.environment import Environment
 from surestart.errors import Refused, SurestartError, UsageError
+from surestart.facts.delta.commit_notes import step_id
 from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.history.describe_run import named, plan_command, settings_of
-from surestart.journal.protocol import STEP_KINDS, kind_of
+from surestart.journal.protocol import STEP_KINDS, RemedyKind, kind_of, remedy_kind
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.typed import NextCommand, Place, Words, surestart, word, words_in
 
 SCHEMA_VERSION = 1
 # The method of a rewind that changes nothing of the stream.
 FORK = "fork"
-REMEDIES = ("resume", "rewind", "restart", "replay", "backfill", "reset", "move", "retire")
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,24 @@ class Step:
     stage: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, kind: str, about: str, what: str, stage: str = "", arguments: Mapping[str, Any] | None = None) -> Step:
+        """about: the stage or the table, where a plan may have several steps of the kind; else ""."""
+        return cls(step_id(kind, about), kind, what, stage, arguments or {})
+
 
 def steps_of_kind(steps: Iterable[Step], kind: str) -> tuple[Step, ...]:
     return tuple(step for step in steps if step.kind == kind)
+
+
+REMOVE_ROWS, REPLACE_ROWS = "remove rows", "replace rows"
 
 
 @dataclass(frozen=True)
 class Effect:
     """What the plan does to one table or database.
 
+    action: REMOVE_ROWS, REPLACE_ROWS, or in other words for a reader.
     rows: None where only running it tells."""
 
     target: str
@@ -68,7 +76,7 @@ class Plan:
     """touched: the stages, in the order in which rows pass.
     loss: rows that nobody can bring again.
     accepted_loss: how many of them the author of the plan has named.
-    verdict: of a start as things are, where the plan is to start.
+    verdict: on a start as things are; only a resume has one.
     state: rows of each store now and at the batch that is gone back to.
     options: what `surestart plan` was given beside the stage and the place, to make the same plan again."""
 
@@ -90,6 +98,10 @@ class Plan:
     pipeline: str = ""
     options: Words = ()
     state: tuple[RowsGivenUp, ...] = ()
+
+    @property
+    def kind(self) -> RemedyKind:
+        return remedy_kind(self.remedy)
 
     @property
     def digest(self) -> str:
@@ -252,10 +264,6 @@ def plan_again(plan: Plan) -> NextCommand:
     return plan_command(there, plan.remedy, plan.stage, *plan.options, *settings, *pipeline)
 
 
-# Of these the stages below follow of themselves: they are run, not changed.
-_ALONE = ("backfill", "retire", "restart", "move")
-
-
 def check_names(plan: Plan, chain: Chain, environment: Environment, verb: str = "apply") -> None:
     """Raises Refused when a step is for a stage, a table or a database that the pipeline does not write."""
     links = {link.name: link for link in chain}
@@ -270,8 +278,8 @@ def check_touched(plan: Plan, chain: Chain, environment: Environment) -> None:
     if plan.method == FORK:
         wanted: tuple[str, ...] = ()
     else:
-        wanted = (plan.stage,) if plan.remedy in _ALONE else tuple(link.name for link in chain.below(plan.stage))
-    if plan.remedy != "resume" and (plan.touched != wanted or set(plan.preconditions) != set(wanted)):
+        wanted = (plan.stage,) if plan.kind.one_stage else tuple(link.name for link in chain.below(plan.stage))
+    if not plan.kind.changes_nothing and (plan.touched != wanted or set(plan.preconditions) != set(wanted)):
         raise _refused(
             plan, environment, f"it touches {', '.join(plan.touched) or 'nothing'} and was made for the state of "
             f"{', '.join(plan.preconditions) or 'nothing'}; a {plan.remedy} of {plan.stage} touches {', '.join(wanted)}"

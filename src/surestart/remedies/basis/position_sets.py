@@ -1,9 +1,7 @@
 """Ranges of positions of a source, and the bounded read of their rows.
 
-Rows whose position another table has not: exactly, and at the price of a look at blocks of 64 where there are none.
-
-Two tables of five million rows: 2.9 s by blocks, 4.5 s by a join of the rows. Only where a block says that something is
-missing are the rows themselves joined."""
+Also finds the rows whose position another table does not have. Blocks of 64 positions are compared first, and only the
+rows of blocks that lack something are joined: of two tables of five million rows, 2.9 s instead of 4.5 s."""
 
 from __future__ import annotations
 

@@ -154,12 +154,13 @@ def _processed(spark: SparkSession, environment: Environment, rule: StayRule) ->
     return joined.groupBy("source", "partition").agg(F.coalesce(first_missing, F.max("offset") + 1).alias("below"))
 
 
-def deleted_files(spark: SparkSession, environment: Environment, table: Table, version: int) -> tuple[int | str, int]:
-    """How many of how many files; of a catalog's table, what kept a file of it from being read."""
+def why_not_readable(spark: SparkSession, environment: Environment, table: Table, version: int) -> str:
+    """What keeps that version from being read, such as files that are deleted; "" where all of it is there."""
     if table.path:
         files = read_active_files(table.path, version)
         there = [all(_is_there(table.path, name) for name in (file.path, file.vector_path) if name) for file in files]
-        return there.count(False), len(files)
+        gone = f"{there.count(False)} of {len(files)} files of version {version} of {table.name} are deleted (VACUUM)"
+        return "" if all(there) else gone
     from pyspark.sql import functions as F
 
     try:
@@ -167,8 +168,8 @@ def deleted_files(spark: SparkSession, environment: Environment, table: Table, v
         # One column of every file is read. A count would be answered from the log, which knows of no VACUUM.
         rows.agg(F.max(F.xxhash64(rows.columns[0]))).collect()
     except reading_errors() as problem:
-        return first_line(problem), 0
-    return 0, 0
+        return f"version {version} of {table.name} cannot be read any more: {first_line(problem)}"
+    return ""
 
 
 def _is_there(table: str, name: str) -> bool:

@@ -14,7 +14,7 @@ from surestart.errors import CannotTell, Refused, StoppedHalfway, SurestartError
 from surestart.facts.delta.pinned import first_line
 from surestart.failpoints import fail_point
 from surestart.history.claim_file import claims_folder
-from surestart.history.describe_run import describe_run, named, options_of
+from surestart.history.describe_run import describe_run, named, options_of, plan_command
 from surestart.history.run_record import RunRecord
 from surestart.history.run_table import read_deciding_runs
 from surestart.journal.journal import (
@@ -33,7 +33,7 @@ from surestart.journal.protocol import check_move
 from surestart.journal.unfinished import unfinished_error
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain
-from surestart.remedies.basis.plan import Plan
+from surestart.remedies.basis.plan import Plan, Step, plan_again
 from surestart.remedies.basis.preconditions import check_preconditions
 from surestart.runs.find_owner import claim_by_file, refuse_live_owner
 from surestart.typed import NextCommand, surestart
@@ -42,7 +42,7 @@ from surestart.words.next_commands import Commands
 
 @dataclass(frozen=True)
 class StopOptions:
-    """How the stages are brought to stand still.
+    """How the stages are stopped.
 
     client: a WorkspaceClient; None: the one that is configured.
     accept: OWNER_UNKNOWN where somebody knows that the silent driver has ended."""
@@ -77,7 +77,8 @@ class StepContext:
 
 
 def begin(run: StepContext, state: str = BEGUN) -> StepContext:
-    """The plan is in the journal: from here on the start gate lets none of its stages through. FILLING: it does yet."""
+    """The plan is in the journal: from here on the start gate lets none of its stages through. In the state FILLING it
+    still does."""
     plan = run.plan
     entry = JournalEntry(
         digest=plan.digest,
@@ -155,12 +156,32 @@ def carried_on(run: StepContext, verb: str) -> Refused:
 
 
 def refuse_carried_on(run: StepContext, verb: str) -> None:
-    """Called right before what cannot be taken back by doing nothing: a RESTORE, an overwrite, a move of a folder.
-    Raises when another process has written into the remedy's journal since: it may be done, and its stages may run
-    again. On a catalog nothing else keeps two processes of one remedy apart."""
+    """Called right before a RESTORE, an overwrite or the move of a folder. Raises when another process has written into
+    the remedy's journal since: it may be done, and its stages may run again. On a catalog nothing else keeps two
+    processes of one remedy apart."""
     fail_point("remedy.before_change")
     if read_again(run).journal.last.number != run.journal.last.number:
         raise carried_on(run, verb)
+
+
+def too_late(run: StepContext, step: Step, what: str, meaning: str = "Its former rows cannot come back.") -> Refused:
+    """The error for an undo whose step finds no more of what it would bring back."""
+    return Refused(
+        what,
+        meaning=f"{meaning} Nothing was changed.",
+        next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
+        code="UndoTooLate",
+    )
+
+
+def set_up_differently(run: StepContext, step: Step, what: str) -> Refused:
+    """The error for a step that is about something to which its stage does not write any more."""
+    return Refused(
+        f"the plan clears {what}, and {run.chain.link(step.stage).query} does not write there",
+        meaning="The stage is set up differently from when this was planned. Nothing was changed.",
+        next=plan_again(run.plan),
+        code="PlanStale",
+    )
 
 
 def again(run: StepContext, verb: str) -> NextCommand:
@@ -174,7 +195,7 @@ def claimed_queries(run: StepContext) -> Iterator[None]:
     folder = claims_folder(run.environment)
     held: list[tuple[Any, Any]] = []
     try:
-        for name in run.plan.touched if run.plan.remedy != "backfill" else ():
+        for name in run.plan.touched if not run.plan.kind.adds_only else ():
             record = describe_run(run.spark, run.environment, run.chain.link(name).stage)
             commands = Commands(name, run.environment.name, options_of(run.environment), of_a_remedy=True)
             if folder is None:
@@ -199,7 +220,7 @@ def begin_alone(run: StepContext) -> StepContext:
     try:
         refuse_rivals(run)
         refuse_new_owners(run)
-        if claims_folder(run.environment) is None or run.plan.remedy == "backfill":
+        if claims_folder(run.environment) is None or run.plan.kind.adds_only:
             # No claim was held: another remedy may have begun and ended since the preconditions were checked.
             check_preconditions(run.spark, run.chain, run.plan)
     except SurestartError:
@@ -211,7 +232,7 @@ def begin_alone(run: StepContext) -> StepContext:
 def refuse_new_owners(run: StepContext) -> None:
     """Where claims are rows of a table, a stage may have claimed its query while the remedy began: both have written,
     and both look again. Raises with nothing changed but the journal, which the caller sets back."""
-    if claims_folder(run.environment) is not None or run.plan.remedy == "backfill":
+    if claims_folder(run.environment) is not None or run.plan.kind.adds_only:
         return
     for name in run.plan.touched:
         record = describe_run(run.spark, run.environment, run.chain.link(name).stage)

@@ -38,7 +38,7 @@ def stops_jobs(plan: Plan) -> bool:
 def with_jobs(spark: SparkSession, environment: Environment, plan: Plan, mode: str) -> Plan:
     """The plan with the jobs that it stops. mode: all, each stage has one; found, those that there are; none, nobody is
     asked; auto, none where no job can know of this place, else all."""
-    if plan.remedy in ("resume", "backfill") or plan.method == FORK or not plan.steps or mode == NONE:
+    if plan.kind.changes_nothing or plan.kind.adds_only or plan.method == FORK or not plan.steps or mode == NONE:
         return plan
     runs = read_runs(environment, spark)
     if mode == AUTO and not is_known_to_jobs(environment, plan.queries, runs, os.environ):
@@ -68,14 +68,14 @@ def add_jobs(plan: Plan, jobs: Sequence[JobState]) -> Plan:
     names = ", ".join(job.label for job in jobs)
     shown = "; ".join(job.describe() for job in jobs)
     first = (
-        Step(
-            JOBS, "jobs", f"write down how the jobs are set ({shown})", arguments={"jobs": [j.as_dict() for j in jobs]}
+        Step.of(
+            JOBS, "", f"write down how the jobs are set ({shown})", arguments={"jobs": [j.as_dict() for j in jobs]}
         ),
-        Step(STOP, "stop", f"pause {names}, cancel their runs and wait for their end"),
-        Step(LOOK, "look", "look again whether a table or a checkpoint has moved"),
+        Step.of(STOP, "", f"pause {names}, cancel their runs and wait for their end"),
+        Step.of(LOOK, "", "look again whether a table or a checkpoint has moved"),
     )
-    retired = plan.remedy == "retire"
-    last = () if retired else (Step(UNPAUSE, "unpause", f"set {names} as they were"),)
+    retired = plan.kind.ends_query
+    last = () if retired else (Step.of(UNPAUSE, "", f"set {names} as they were"),)
     # Nobody has to stand still while tables are filled beside.
     filling = plan.of_kind(FILL)
     when = "stopped when the new tables are filled" if filling else "stopped first"

@@ -85,7 +85,7 @@ def start_if_set_back(run: StepContext) -> None:
     they are started again here, for nobody else would."""
     now = read_again(run).journal
     before = [entry.facts for entry in now.entries if entry.step == JOBS][-1:]
-    retired = now.first.remedy == "retire" and now.state != WITHDRAWN
+    retired = now.first.kind.ends_query and now.state != WITHDRAWN
     if before and not retired and now.state not in (BEGUN, UNDOING):
         start_jobs(run, before[0])
 

@@ -5,24 +5,23 @@ Asked before anything is begun, and again right before the first row is removed.
 
 from __future__ import annotations
 
-from surestart.errors import Refused
 from surestart.history.run_table import read_runs
 from surestart.journal.protocol import KEEP, RESTORE, kind_of
 from surestart.journal.stage_start import read_kept
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import BESIDE
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import find_stay_marks, read_rule
 from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
-from surestart.remedies.basis.step_context import StepContext, again
+from surestart.remedies.basis.step_context import StepContext
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss
-from surestart.remedies.loss.rewind_loss import refuse_new_rewind_loss
+from surestart.remedies.loss.rewind_loss import refuse_more_lost, refuse_new_rewind_loss
 
 
 def refuse_new_loss(run: StepContext, begun: bool) -> None:
     """Raises before a row is lost: each is still where it was, or its removal can be undone."""
-    if run.plan.remedy == "retire" or run.plan.method == BESIDE:
+    if run.plan.kind.ends_query or run.plan.method == BESIDE:
         return  # Removed for good, or looked at when all is filled.
     if run.plan.of_kind(RESTORE):
         refuse_new_rewind_loss(run, begun)
@@ -37,17 +36,7 @@ def refuse_new_loss(run: StepContext, begun: bool) -> None:
     for link in links:
         step = removing.get(link.name)
         loss = find_loss(found, link, _kept(run, link))
-        planned = _planned(run, step)
-        if loss.of_stage <= planned:
-            continue
-        raise Refused(
-            f"{loss.of_stage:,} rows would be lost for ever, {planned:,} when this was planned: {loss.why}",
-            meaning="Where they came from does not give them any more. They are still in the output."
-            + ("" if begun else " Nothing was changed."),
-            next=again(run, "undo") if begun else plan_again(run.plan),
-            do_not="go on with this plan.",
-            code="SourceLostRows",
-        )
+        refuse_more_lost(run, loss.of_stage, _planned(run, step), loss.why, begun)
 
 
 def _planned(run: StepContext, step: Step | None) -> int:

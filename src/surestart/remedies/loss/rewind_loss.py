@@ -32,8 +32,9 @@ def find_rewind_loss(
     spark: SparkSession, environment: Environment, links: Sequence[Link], versions: Mapping[str, int]
 ) -> Loss:
     """Of the rows that go, those that do not come again: the table above does not hold them at its version, or the
-    source does not give them. versions: of each table
-    the one that it goes back to."""
+    source does not give them.
+
+    versions: the one that each table goes back to."""
     going = {link.name: _going(spark, environment, link, versions) for link in links}
     if all(rows is None for rows in going.values()):
         return Loss()
@@ -73,10 +74,14 @@ def refuse_new_rewind_loss(run: StepContext, begun: bool) -> None:
     versions = {str(step.arguments["table"]): int(step.arguments["to"]) for step in run.plan.of_kind(RESTORE)}
     links = [link for link in run.chain.below(run.plan.stage) if link.name in run.plan.touched]
     loss = find_rewind_loss(run.spark, run.environment, links, versions)
-    if loss.rows <= run.plan.loss:
+    refuse_more_lost(run, loss.rows, run.plan.loss, loss.why, begun)
+
+
+def refuse_more_lost(run: StepContext, rows: int, planned: int, why: str, begun: bool) -> None:
+    if rows <= planned:
         return
     raise Refused(
-        f"{loss.rows:,} rows would be lost for ever, {run.plan.loss:,} when this was planned: {loss.why}",
+        f"{rows:,} rows would be lost for ever, {planned:,} when this was planned: {why}",
         meaning="Where they came from does not give them any more. They are still in the output."
         + ("" if begun else " Nothing was changed."),
         next=again(run, "undo") if begun else plan_again(run.plan),

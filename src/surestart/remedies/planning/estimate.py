@@ -1,6 +1,5 @@
-"""What a plan says before anything is done: what would be lost, how long it takes, until when it can be undone.
-
-The steps of a plan that run stages again, and which sinks those runs leave out.
+"""What a plan says before anything is done: what would be lost, how long it takes, until when it can be undone, and
+which sinks are left out where stages are run again.
 
 A plan that was made without a setting (postgres_url) knows nothing of that sink, which is then neither cleared nor
 written. The start gate would ask about it in the middle of a remedy, when nobody can answer. So the plan says that the
@@ -20,7 +19,7 @@ from surestart.history.describe_run import plan_command
 from surestart.history.run_record import RunRecord
 from surestart.journal.journal import now
 from surestart.remedies.basis.chain import Link
-from surestart.remedies.basis.plan import Effect, Step
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Step
 from surestart.remedies.basis.preconditions import LinkFacts
 from surestart.remedies.loss.loss import Loss
 from surestart.sources.abilities import folder_of
@@ -96,7 +95,7 @@ def describe_plan(
         else f"Rows that would not come again stay: {loss.why}."
     )
     for one in facts:
-        removed = [effect.rows for effect in effects if effect.action == "remove rows" and effect.target in one.tables]
+        removed = [effect.rows for effect in effects if effect.action == REMOVE_ROWS and effect.target in one.tables]
         known = all(count is not None for count in removed)
         lines += describe_rebuild(one, runs, sum(count or 0 for count in removed) if known else None)
     if len(facts) > 1:
@@ -192,6 +191,9 @@ def number(rows: int | None) -> str:
     return "?" if rows is None else f"{rows:,}"
 
 
+CERTIFY = Step.of("certify", "", "count every row from the source to the last table")
+
+
 def run_steps(links: Iterable[Link], environment: Environment, runs: Sequence[RunRecord]) -> list[Step]:
     return [_run_step(link, _left_out(link, environment, runs)) for link in links]
 
@@ -199,10 +201,10 @@ def run_steps(links: Iterable[Link], environment: Environment, runs: Sequence[Ru
 def _run_step(link: Link, left_out: Sequence[str]) -> Step:
     what = f"run {link.query} to the end of the data"
     if not left_out:
-        return Step(f"run:{link.name}", "run", what, link.name)
+        return Step.of("run", link.name, what, link.name)
     places = " and ".join(left_out)
     what += f", WITHOUT {places}: its last run wrote there, this plan was made without that sink, whose rows stay old"
-    return Step(f"run:{link.name}", "run", what, link.name, {"accept": [LEFT_OUT]})
+    return Step.of("run", link.name, what, link.name, {"accept": [LEFT_OUT]})
 
 
 def _left_out(link: Link, environment: Environment, runs: Sequence[RunRecord]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from surestart.journal.protocol import KEEP
 from surestart.library_types import DataFrame, SparkSession
 from surestart.remedies.basis.chain import POSITION, Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step, steps_of_kind
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Plan, Step, steps_of_kind
 from surestart.remedies.basis.preconditions import (
     LinkFacts,
     TableFacts,
@@ -40,7 +40,15 @@ from surestart.remedies.basis.rows_that_stay import (
 from surestart.remedies.basis.same_topic import recorded_topic, refuse_other_topic
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, hidden_below, together
 from surestart.remedies.loss.loss import Loss, LossSearch
-from surestart.remedies.planning.estimate import check_loss, describe_plan, number, run_steps, undo_until, without
+from surestart.remedies.planning.estimate import (
+    CERTIFY,
+    check_loss,
+    describe_plan,
+    number,
+    run_steps,
+    undo_until,
+    without,
+)
 from surestart.remedies.planning.plan_sinks import plan_database, plan_own_sink
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
@@ -82,10 +90,10 @@ def plan_in_place(
         keeps = plan_keeps_rows(rules[one.link.name])
         below_top = one.link.name != stage
         starts[one.link.name] = {"kept": keeps, "caught_up": below_top and _is_caught_up(one, facts, marks, spark)}
-    steps.append(Step("start", "start", _start_line(links), arguments={"starts": starts}))
+    steps.append(Step.of("start", "", _start_line(links), arguments={"starts": starts}))
     if request.run:
         steps += run_steps(links, environment, runs)
-        steps.append(Step("certify", "certify", "count every row from the source to the last table"))
+        steps.append(CERTIFY)
     return Plan(
         remedy=remedy,
         stage=stage,
@@ -217,13 +225,13 @@ def _steps(
             summary = summarize_marks(kept.collect())
             arguments: dict[str, Any] = {"rule": rule.as_dict(), **summary}
             what = f"note what stays of {link.query}: {summary['marks']} partitions or files"
-            keep.append(Step(f"keep:{link.name}", "keep", what, link.name, arguments))
+            keep.append(Step.of("keep", link.name, what, link.name, arguments))
         for name, table in one.tables.items():
             rows, in_files, in_bytes = _count_going(spark, table, kept if keeps else None)
-            effects.append(Effect(name, "remove rows", rows, in_files, in_bytes))
+            effects.append(Effect(name, REMOVE_ROWS, rows, in_files, in_bytes))
             what = f"remove {'?' if rows is None else format(rows, ',')} of {number(table.rows)} rows from {name}"
             arguments = {"table": name, "version": table.version, "keeps": keeps, "lost": lost}
-            clear.append(Step(f"clear:{name}", "clear", what, link.name, arguments))
+            clear.append(Step.of("clear", name, what, link.name, arguments))
         for sink in link.databases:
             effect, step = plan_database(link, sink, kept if keeps else None)
             effects.append(effect)
@@ -258,7 +266,7 @@ def move_aside(one: LinkFacts, **more: Any) -> tuple[Effect, Step]:
     """A stage's checkpoint is moved aside. more: what else the step has to know."""
     link, files, size = one.link, len(one.manifest.files), one.manifest.size
     what = f"move the checkpoint of {link.query} aside: {batches_of(one)}{files} files, {size:,} bytes"
-    step = Step(f"retire:{link.name}", "retire", what, link.name, {"manifest": one.manifest.digest, **more})
+    step = Step.of("retire", link.name, what, link.name, {"manifest": one.manifest.digest, **more})
     return Effect(link.checkpoint, "move aside", None, files, size), step
 
 

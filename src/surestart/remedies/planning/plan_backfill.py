@@ -24,7 +24,7 @@ from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.position_sets import Range, inside, joined, read_range_rows
 from surestart.remedies.count.certificate import certify
 from surestart.remedies.count.counts import Gap, StageCount
-from surestart.remedies.planning.estimate import run_steps
+from surestart.remedies.planning.estimate import CERTIFY, run_steps
 from surestart.remedies.planning.wanted import Request
 from surestart.spark.delta_table import read_columns, read_table
 from surestart.typed import PLAN_FILE, surestart
@@ -140,11 +140,11 @@ def _steps(
 ) -> tuple[Step, ...]:
     ranges = [[one.source, one.partition, one.first, one.last] for one in wanted]
     what = f"write {_rows_of(wanted):,} missing rows of {len(wanted)} ranges"
-    write = Step(f"backfill:{stage}", "backfill", what, stage, {"ranges": ranges})
+    write = Step.of("backfill", stage, what, stage, {"ranges": ranges})
     if not request.run:
         return (write,)
     below = run_steps(chain.below(stage)[1:], environment, read_runs(environment, spark))
-    return (write, *below, Step("certify", "certify", "count every row from the source to the last table"))
+    return (write, *below, CERTIFY)
 
 
 def _rows_of(wanted: Sequence[Range]) -> int:

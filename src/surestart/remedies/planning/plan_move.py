@@ -115,11 +115,11 @@ def _steps(facts: LinkFacts, origin: Path, target: Path, former: Signpost | None
         "query_id": facts.checkpoint.query_id,
         "former": asdict(former) if former else None,
     }
-    yield Step(f"move:{link.name}", "move", what, link.name, told)
+    yield Step.of("move", link.name, what, link.name, told)
     said = {"file": str(change.file), "stream": change.stream, "former": change.former, "new": change.new}
-    yield Step(f"declare:{link.name}", "declare", f"have {change.file} name {target}", link.name, said)
+    yield Step.of("declare", link.name, f"have {change.file} name {target}", link.name, said)
     starts = {link.name: {"as_before": True, "checkpoint": str(target), "former": str(origin)}}
-    yield Step("start", "start", f"write down that {link.query} goes on there", arguments={"starts": starts})
+    yield Step.of("start", "", f"write down that {link.query} goes on there", arguments={"starts": starts})
 
 
 def _compare(spark: SparkSession, environment: StreamEnvironment, link: Link, origin: Path, target: Path) -> list[str]:

@@ -11,6 +11,7 @@ from surestart.errors import UsageError
 from surestart.history.checkpoint_place import checkpoint_place
 from surestart.history.describe_run import plan_command
 from surestart.history.run_table import read_runs
+from surestart.journal.protocol import changes_content
 from surestart.journal.unfinished import refuse_unfinished
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain, refuse_declared
@@ -164,23 +165,17 @@ def _time(environment: Environment, stage: str, wanted: Wanted, option: str) -> 
     )
 
 
-_TAKES_ROWS = ("remove rows", "replace rows")
-
-
 def name_readers(plan: Plan, environment: Environment, streams: Sequence[Stream]) -> Plan:
     """The same plan, which also says which of these streams its change stops. Nobody can tell their code to pass over
     it, as a stage does."""
     lines = []
-    for effect in plan.effects:
-        # A database or a sink of one's own is a kind with a name behind it.
-        if effect.action not in _TAKES_ROWS or " " in effect.target:
-            continue
-        table = environment.table(effect.target)
+    for name in dict.fromkeys(step.arguments["table"] for step in plan.steps if changes_content(step.kind)):
+        table = environment.table(name)
         names = [one.name for one in streams if any(_reads(source, table) for source in one.sources)]
         if names:
             lines.append(
                 f"{', '.join(names)}, declared in surestart.toml, {'reads' if len(names) == 1 else 'read'} "
-                f"{effect.target}: what is taken back has been read there or will be, and the stream stops at the "
+                f"{name}: what is taken back has been read there or will be, and the stream stops at the "
                 "change. Retire it before, and let it begin anew after the change."
             )
     return replace(plan, statements=(*plan.statements, *lines)) if lines else plan

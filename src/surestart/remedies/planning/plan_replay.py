@@ -117,7 +117,7 @@ def refuse_unknown_positions(
     held: Mapping[tuple[str, int], int],
     link: Link,
 ) -> None:
-    """Raises where a name has no row, or none of them has one at or above its offset: a slip of the pen would retire
+    """Raises where a name has no row, or none of them has one at or above its offset: a typing mistake would retire
     the checkpoint and replay nothing. held: (topic or file, partition) -> the offset behind its last row."""
     pairs = {(source, int(part)): offset for source, parts in positions.items() for part, offset in parts.items()}
     strange = [f"{source} partition {part}" for source, part in pairs if (source, part) not in held]
@@ -141,7 +141,7 @@ def _nothing_since(environment: Environment, link: Link, begin: ReplayFrom) -> U
         f"no batch of {link.query} was written at {when:%Y-%m-%d %H:%M:%S} UTC or later"
         if link.outputs
         else f"{link.query} writes no Delta table, whose log would say when a batch was written",
-        meaning="From where to read again cannot be told by that time. Nothing was planned.",
+        meaning="That time does not tell from where to read again. Nothing was planned.",
         next=surestart("history", link.name, place=named(environment), note="its batches, for --from-batch"),
         code="NothingSince",
     )

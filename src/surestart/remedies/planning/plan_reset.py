@@ -26,13 +26,13 @@ from surestart.library_types import SparkSession
 from surestart.remedies.basis.beside import BESIDE, read_beside
 from surestart.remedies.basis.chain import Chain, Link
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import REPLACE_ROWS, Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_identities, read_link, refuse_unwritable
 from surestart.remedies.basis.rows_that_stay import KEEP_NOTHING
 from surestart.remedies.basis.same_topic import recorded_topic
 from surestart.remedies.loss.find_loss import begin_loss_search, find_loss, together
 from surestart.remedies.loss.loss import Loss
-from surestart.remedies.planning.estimate import check_loss, describe_rebuild, number, run_steps, undo_until
+from surestart.remedies.planning.estimate import CERTIFY, check_loss, describe_rebuild, number, run_steps, undo_until
 from surestart.remedies.planning.make_plan import plan_in_place
 from surestart.remedies.planning.plan_sinks import plan_database_swap
 from surestart.remedies.planning.wanted import Request
@@ -47,7 +47,6 @@ def plan_reset(spark: SparkSession, environment: Environment, chain: Chain, stag
 
 
 Swap = tuple[Effect, Step]
-CERTIFY = Step("certify", "certify", "count every row from the source to the last table")
 
 
 def plan_reset_beside(
@@ -118,29 +117,29 @@ def _steps(
     top = links[0]
     names = ", ".join(link.query for link in links)
     steps = [
-        Step(f"fill:{link.name}", "fill", f"fill the tables of {link.query} beside, to the end of the data", link.name)
+        Step.of("fill", link.name, f"fill the tables of {link.query} beside, to the end of the data", link.name)
         for link in links
     ]
     lost = {name: loss.of_stage for name, loss in losses.items()}
     what = "stages stand still: read what has arrived meanwhile, and count every row beside"
-    steps.append(Step("check", "check", what, arguments={"lost": lost}))
+    steps.append(Step.of("check", "", what, arguments={"lost": lost}))
     if not top.keyed:
-        steps.append(Step(f"mark:{top.name}", "mark", f"note where the new output of {top.query} ends", top.name))
+        steps.append(Step.of("mark", top.name, f"note where the new output of {top.query} ends", top.name))
     for one in reversed(facts):
         steps += [step for sink, (_, step) in databases.items() if sink in one.link.databases]
         steps += [
-            Step(f"swap:{name}", "swap", f"put the new content in the place of {number(table.rows)} rows of {name}",
+            Step.of("swap", name, f"put the new content in the place of {number(table.rows)} rows of {name}",
                  one.link.name, {"table": name})
             for name, table in reversed(list(one.tables.items()))
         ]  # fmt: skip
     steps += [
-        Step(f"retire:{link.name}", "retire", f"move the checkpoint of {link.query} aside", link.name)
+        Step.of("retire", link.name, f"move the checkpoint of {link.query} aside", link.name)
         for link in reversed(links)
     ]
-    steps.append(Step("start", "start", f"write down where {names} begin", arguments={"starts": _starts(links)}))
+    steps.append(Step.of("start", "", f"write down where {names} begin", arguments={"starts": _starts(links)}))
     if run:
         steps += [*run, CERTIFY]
-    return [*steps, Step("drop", "drop", "drop what was filled beside")]
+    return [*steps, Step.of("drop", "", "drop what was filled beside")]
 
 
 def _starts(links: Sequence[Link]) -> Mapping[str, Any]:
@@ -154,7 +153,7 @@ def _effects(facts: Sequence[LinkFacts]) -> list[Effect]:
     found = []
     for one in facts:
         for name, table in one.tables.items():
-            found.append(Effect(name, "replace rows", table.rows, table.files, table.size))
+            found.append(Effect(name, REPLACE_ROWS, table.rows, table.files, table.size))
         found.append(Effect(one.link.checkpoint, "move aside"))
     return found
 

@@ -19,7 +19,7 @@ from surestart.facts.storage.open_storage import LocalStorage
 from surestart.facts.storage.read_budget import bounded
 from surestart.history.describe_run import named, plan_command
 from surestart.library_types import SparkSession
-from surestart.remedies.basis.chain import Chain
+from surestart.remedies.basis.chain import Chain, read_again_command
 from surestart.remedies.basis.plan import Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link
 from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
@@ -36,7 +36,7 @@ def plan_restart(
         raise UsageError(
             f"{stage} is a stage that surestart runs",
             meaning="It can be set back with its tables, and started again by the plan itself. Nothing was planned.",
-            next=plan_command(environment, "replay", stage, "--from-batch", 0),
+            next=read_again_command(environment, chain.below(stage)),
         )
     facts = read_link(link, spark)
     storage = bounded(LocalStorage(str(local_folder(link.checkpoint))))
@@ -50,7 +50,7 @@ def plan_restart(
     files = [file for one in options for file in one.files]
     moved, retire = move_aside(facts, **({"files_to_read": files} if files else {}))
     starts = {stage: {"kept": False, "caught_up": False}}
-    note = Step("start", "start", f"write down that {link.query} begins anew", arguments={"starts": starts})
+    note = Step.of("start", "", f"write down that {link.query} begins anew", arguments={"starts": starts})
     return Plan(
         remedy="restart",
         stage=stage,
@@ -88,7 +88,7 @@ def _check_batch(environment: Environment, stage: str, checkpoint: Checkpoint, w
             code="BatchNotPossible",
         )
     batch = next_batch if wanted is None else wanted
-    # Batch 0 begins at the beginning, also where its own entry is long gone.
+    # Batch 0 begins at the beginning, even where its own entry is long gone.
     known = sorted(number + 1 for number, one in checkpoint.offsets.items() if isinstance(one, OffsetLogEntry))
     if batch in known or batch == 0:
         return batch

@@ -11,7 +11,7 @@ from surestart.history.describe_run import plan_command
 from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Chain
 from surestart.remedies.basis.other_writers import name_other_writers
-from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Plan, Step
 from surestart.remedies.basis.preconditions import LinkFacts, as_preconditions, read_link, refuse_unwritable
 from surestart.remedies.planning.estimate import number, undo_until
 from surestart.remedies.planning.make_plan import IN_PLACE, move_aside
@@ -36,11 +36,11 @@ def plan_retire(
         refuse_unwritable([facts])
     steps, effects = [], []
     for name, table in facts.tables.items():
-        action = "remove rows" if clear_tables else "stays as it is"
+        action = REMOVE_ROWS if clear_tables else "stays as it is"
         effects.append(Effect(name, action, table.rows, table.files, table.size))
         if clear_tables:
             arguments = {"table": name, "version": table.version, "keeps": False}
-            steps.append(Step(f"clear:{name}", "clear", f"remove all rows from {name}", stage, arguments))
+            steps.append(Step.of("clear", name, f"remove all rows from {name}", stage, arguments))
     for sink in link.databases:
         effect, step = plan_database(link, sink, None)
         effects.append(effect if clear_tables else replace(effect, action="stays as it is", rows=None))
@@ -53,7 +53,7 @@ def plan_retire(
     effects.append(effect)
     steps.append(step)
     starts = {stage: {"kept": False, "caught_up": False}}
-    steps.append(Step("start", "start", f"write down that {link.query} is retired", arguments={"starts": starts}))
+    steps.append(Step.of("start", "", f"write down that {link.query} is retired", arguments={"starts": starts}))
     return Plan(
         remedy="retire",
         stage=stage,
@@ -73,7 +73,7 @@ def plan_retire(
 
 def _emptied(spark: SparkSession, effects: Sequence[Effect], facts: LinkFacts) -> list[str]:
     gone = ", ".join(
-        f"{number(effect.rows)} rows of {effect.target}" for effect in effects if effect.action == "remove rows"
+        f"{number(effect.rows)} rows of {effect.target}" for effect in effects if effect.action == REMOVE_ROWS
     )
     return [
         f"{gone}: removed for good, whoever wrote them. No stage writes them again; only the undo gives them back.",

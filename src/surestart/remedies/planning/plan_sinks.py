@@ -11,7 +11,7 @@ from surestart.history.describe_run import plan_command
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link, OwnSink
 from surestart.remedies.basis.database_facts import count_going, read_database, read_marks
-from surestart.remedies.basis.plan import Effect, Step
+from surestart.remedies.basis.plan import REMOVE_ROWS, REPLACE_ROWS, Effect, Step
 from surestart.sinks.postgres.sink import PostgresSink
 from surestart.typed import surestart
 
@@ -30,8 +30,8 @@ def plan_database(link: Link, sink: PostgresSink, kept: DataFrame | None) -> tup
         "rows": rows,
     }
     what = f"remove {rows:,} of {facts.rows:,} rows from PostgreSQL {sink.target} ({sink.url.label})"
-    step = Step(f"database:{sink.target}", "database", what, link.name, arguments)
-    return Effect(f"postgres {sink.target}", "remove rows", rows, None, facts.size), step
+    step = Step.of("database", sink.target, what, link.name, arguments)
+    return Effect(f"postgres {sink.target}", REMOVE_ROWS, rows, None, facts.size), step
 
 
 def plan_database_swap(link: Link, sink: PostgresSink) -> tuple[Effect, Step]:
@@ -41,7 +41,7 @@ def plan_database_swap(link: Link, sink: PostgresSink) -> tuple[Effect, Step]:
     assert mirror is not None
     what = f"put the new content in the place of {step.arguments['rows']:,} rows of PostgreSQL {sink.target}"
     arguments = {**step.arguments, "beside": mirror.table.name}
-    return replace(effect, action="replace rows"), replace(step, what=f"{what} ({sink.url.label})", arguments=arguments)
+    return replace(effect, action=REPLACE_ROWS), replace(step, what=f"{what} ({sink.url.label})", arguments=arguments)
 
 
 def _refuse_unknown(link: Link, sink: PostgresSink) -> None:
@@ -74,5 +74,5 @@ def plan_own_sink(environment: Environment, link: Link, own: OwnSink, keeps: boo
     held = own.sink.read_holdings(environment)
     rows = "?" if held.rows is None else f"{held.rows:,}"
     what = f"have {own.label} take out all it holds: {rows} rows"
-    step = Step(f"sink:{own.target}", "sink", what, link.name, {"sink": own.target, "exists": bool(held.id)})
-    return Effect(own.label, "remove rows", held.rows, None, held.size), step
+    step = Step.of("sink", own.target, what, link.name, {"sink": own.target, "exists": bool(held.id)})
+    return Effect(own.label, REMOVE_ROWS, held.rows, None, held.size), step

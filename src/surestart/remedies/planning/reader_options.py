@@ -8,9 +8,8 @@ start of a new checkpoint only.
     files        no option at all: which files the batches before have read, and which come after
     Auto Loader, Kinesis, rate   no option takes a position; what takes a time, and which one
 
-What a stream that is begun anew from batch N does to each of its sinks, counted where the sink can be counted.
-
-A new checkpoint has a new query id and counts its batches from 0."""
+Also says what such a new stream does to each of its sinks, counted where the sink can be counted: its checkpoint has a
+new query id, and its batches begin at 0."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ from surestart.facts.evidence.file_sink import FILE_LOG
 from surestart.facts.evidence.iceberg_sink import read_iceberg_metadata
 from surestart.facts.evidence.read_sinks import read_sink
 from surestart.facts.evidence.session_evidence import read_sinks_by_session
-from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of
+from surestart.facts.evidence.sink_evidence import SinkEvidence, app_ids, batch_of, query_id_of
 from surestart.facts.evidence.source_evidence import read_listed_paths
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.storage import Storage
@@ -282,7 +281,7 @@ def _of_constant(sink: SinkDeclaration, held: SinkEvidence) -> str:
 
 
 def _of_query(sink: SinkDeclaration, held: SinkEvidence, query_id: str, batch: int) -> str:
-    ours = {name: one.version for name, one in held.transactions.items() if name.partition(":")[0] == query_id}
+    ours = {name: one.version for name, one in held.transactions.items() if query_id_of(name) == query_id}
     if not ours:
         return f"names no batch of this query: what batch {batch} and later ones wrote comes twice, uncounted"
     newest = max(ours.values())

@@ -2,8 +2,8 @@
 
 what arrived while it was filled   is read as well
 every row beside                   is counted against the source: lost 0, duplicated 0, or no swap
-rows that only the tables have     and that the source can give no more: no more than the plan has named
-versions, files of checkpoints     are written down: what the swap, the new begin and the undo go by
+rows that only the tables have     and that the source no longer gives: no more of them than the plan has named
+versions, files of checkpoints     are written down, for the swap, for the new begin and for an undo
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def undo_step(run: StepContext, step: Step) -> dict[str, Any]:
 
 
 def _has_read_everything(run: StepContext, link: Link) -> bool:
-    """A stage whose input is beside too, where nobody else writes. The first one is asked again in any case."""
+    """Only for a stage whose input is beside too: nobody else writes there. The first stage is asked again in any
+    case."""
     if link.input is None or not link.upstream:
         return False
     given = pin(run.spark, link.input)

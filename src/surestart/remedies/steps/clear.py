@@ -111,7 +111,7 @@ def _find_change(run: StepContext, link: Link, output: Output, before: int, kept
 
 def _delete_above(run: StepContext, table: Table, rows: DataFrame, kept: DataFrame) -> TableChange:
     """Where the rows to go are of few partitions or files, just these are named, and only files that hold some of them
-    are written again; where they are of many, what stays is little beside them."""
+    are written again. Where they are of many, little stays, and all of it is written."""
     from pyspark.sql import functions as F
 
     going = removed_rows(rows, kept).groupBy("source", "partition").agg(F.min("offset").alias("first"))

@@ -20,9 +20,9 @@ from surestart.library_types import DataFrame
 from surestart.remedies.basis.beside import beside_of
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Link
 from surestart.remedies.basis.database_facts import read_column_names, read_database, read_marks
-from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.rows_that_stay import read_at, removed_rows
-from surestart.remedies.basis.step_context import StepContext, again, refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, again, refuse_carried_on, set_up_differently, too_late
 from surestart.remedies.loss.database_loss import find_loss_by_columns, read_placed
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
@@ -78,12 +78,8 @@ def check_kept(run: StepContext, step: Step) -> None:
     link, sink = find_database(run, step)
     if not step.arguments["exists"] or is_kept(_removal(run, step, link, sink)):
         return
-    raise Refused(
-        f"what was removed from {sink.target} is gone: `surestart prune` has dropped it, or somebody else",
-        meaning="Its former rows cannot come back. Nothing was changed.",
-        next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
-        code="UndoTooLate",
-    )
+    what = f"what was removed from {sink.target} is gone: `surestart prune` has dropped it, or somebody else"
+    raise too_late(run, step, what)
 
 
 def find_undo_loss(
@@ -117,12 +113,7 @@ def find_database(run: StepContext, step: Step) -> tuple[Link, PostgresSink]:
     wanted = step.arguments["target"]
     found = next((sink for sink in link.databases if sink.target == wanted), None)
     if found is None or found.url.label != step.arguments["place"]:
-        raise Refused(
-            f"the plan clears {wanted} in {step.arguments['place']}, and {link.query} does not write there",
-            meaning="The stage is set up differently from when this was planned. Nothing was changed.",
-            next=plan_again(run.plan),
-            code="PlanStale",
-        )
+        raise set_up_differently(run, step, f"{wanted} in {step.arguments['place']}")
     return link, found
 
 

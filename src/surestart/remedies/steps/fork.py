@@ -93,7 +93,8 @@ def _refuse_forks_of_it(run: StepContext, folder: Path) -> None:
 
 
 def _refuse_unsafe(run: StepContext, step: Step, folder: Path) -> None:
-    """Raises unless the doctor would let the fork start. What it said of the original, it may say again."""
+    """Raises unless the doctor would let the fork start. A finding that the original has as well is no reason to
+    stop."""
     project = parse_project_text(folder / FILE, str(step.arguments["file"]))
     environment, stage = environment_of_streams(project), stage_of_stream(project.streams[0])
     judged = judge_stage(environment, stage, (), Commands(stage.name, environment.name), session=run.spark)

@@ -1,7 +1,7 @@
 """Moves a checkpoint to another place, and back with whatever the stream has written since.
 
-An undo brings no older checkpoint back: what the sink has by now is in the one at the new place, and an older one would
-have it dropped or written twice.
+An undo brings back the checkpoint as it is by then, not the older copy: the sink holds what was written since, and by
+the older one those batches would be dropped or written twice.
 """
 
 from __future__ import annotations

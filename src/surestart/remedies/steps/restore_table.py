@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from surestart.environment import Table
-from surestart.errors import CannotTell, Refused
+from surestart.errors import CannotTell
 from surestart.facts.delta.commit_notes import MARKER, UNDO
 from surestart.failpoints import fail_point
-from surestart.history.describe_run import plan_command
 from surestart.journal.commit_once import append_step_once, find_undo, replace_once
 from surestart.remedies.basis.chain import EVERY_ROW, GOOD, Output
 from surestart.remedies.basis.plan import Step
-from surestart.remedies.basis.rows_that_stay import deleted_files, read_at
-from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
+from surestart.remedies.basis.rows_that_stay import read_at, why_not_readable
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on, too_late
 from surestart.sinks.delta.transaction import no_rows, nothing
 from surestart.spark.delta_table import read_columns
 from surestart.spark.session import applied
@@ -20,8 +19,9 @@ from surestart.typed import spark_sql
 
 
 def restore_table(run: StepContext, step: Step, output: Output, before: int | None) -> int | None:
-    """The table holds what it held at that version; the version of the RESTORE. before None or below 0: there was no
-    table, so it is emptied; None where there is none now."""
+    """The table holds what it held at that version. Gives the version of the RESTORE, None where there is no table.
+
+    before: None or below 0 where there was no table; then it is emptied."""
     if before is None or int(before) < 0:
         return _empty_again(run, step, output.table)
     return restore_once(run, step, output, int(before), step.id, "undo")
@@ -52,16 +52,8 @@ def restore_once(run: StepContext, step: Step, output: Output, version: int, nam
 
 def check_restorable(run: StepContext, step: Step, table: Table, version: int) -> None:
     """Raises, with nothing changed, when a file of that version was deleted (VACUUM), or its log is gone."""
-    gone, of = deleted_files(run.spark, run.environment, table, version)
-    if gone:
-        raise Refused(
-            f"{gone} of {of} files of version {version} of {table.name} are deleted (VACUUM)"
-            if of
-            else f"version {version} of {table.name} cannot be read any more: {gone}",
-            meaning="The table's former content cannot come back. Nothing was changed.",
-            next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
-            code="UndoTooLate",
-        )
+    if why := why_not_readable(run.spark, run.environment, table, version):
+        raise too_late(run, step, why, "The table's former content cannot come back.")
 
 
 def _mark(run: StepContext, name: str, output: Output, before: int) -> None:

@@ -21,7 +21,7 @@ def apply_step(run: StepContext, step: Step) -> dict[str, Any]:
     def tell(progress: Any) -> None:
         run.say(f"  {progress.stage}: batch {progress.batch}, {rows_or_unknown(progress.rows)} rows")
 
-    # What the plan says it leaves out was accepted with the plan.
+    # A sink that the plan leaves out was accepted with the plan.
     accept = step.arguments.get("accept", ())
     stage = run.chain.link(step.stage).stage
     try:

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from surestart.errors import Refused
-from surestart.history.describe_run import plan_command
 from surestart.journal.protocol import OWN_SINK
 from surestart.library_types import DataFrame
 from surestart.remedies.basis.chain import Link, OwnSink
-from surestart.remedies.basis.plan import Step, plan_again
+from surestart.remedies.basis.plan import Step
 from surestart.remedies.basis.position_sets import not_in
-from surestart.remedies.basis.step_context import StepContext, refuse_carried_on
+from surestart.remedies.basis.step_context import StepContext, refuse_carried_on, set_up_differently, too_late
 from surestart.remedies.loss.find_loss import together
 from surestart.remedies.loss.loss import Loss, LossSearch, summarize
 
@@ -46,12 +44,7 @@ def check_removed(run: StepContext, step: Step) -> None:
     own = find_own_sink(run, step)
     if not step.arguments["exists"] or own.read_positions(run.spark, run.digest) is not None:
         return
-    raise Refused(
-        f"what was taken out of {own.label} is gone",
-        meaning="Its former rows cannot come back. Nothing was changed.",
-        next=plan_command(run.environment, "reset", step.stage, note="rebuilds it from its source"),
-        code="UndoTooLate",
-    )
+    raise too_late(run, step, f"what was taken out of {own.label} is gone")
 
 
 def find_sink_undo_loss(
@@ -76,9 +69,4 @@ def find_own_sink(run: StepContext, step: Step) -> OwnSink:
     for own in run.chain.link(step.stage).own_sinks:
         if own.target == step.arguments["sink"]:
             return own
-    raise Refused(
-        f"the plan clears {step.arguments['sink']}, and {step.stage} does not write there",
-        meaning="The stage is set up differently from when this was planned. Nothing was changed.",
-        next=plan_again(run.plan),
-        code="PlanStale",
-    )
+    raise set_up_differently(run, step, step.arguments["sink"])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from surestart.journal.journal import BEGUN, DONE, FILLING, FINISHED, RELEASED, UNDOING, UNDONE, WITHDRAWN, Journal
-from surestart.remedies.basis.plan import Effect, Plan, Step
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Plan, Step
 from surestart.report.html.certificate import certificate_section, certificate_word
 from surestart.report.html.findings import command
 from surestart.report.html.markup import (
@@ -33,7 +33,6 @@ from surestart.report.html.page import document
 from surestart.typed import NextStep
 from surestart.words.amounts import time_text
 
-REMOVE = "remove rows"
 CERTIFY = "certify"
 
 
@@ -54,7 +53,7 @@ def render_plan_html(
 
 def describe_state(plan: Plan, journal: Journal | None) -> tuple[str, str]:
     """What has become of the plan, in words, and the kind of sign that goes with it."""
-    if journal is None and plan.remedy == "resume":
+    if journal is None and plan.kind.changes_nothing:
         return f"There is nothing to do; a start would be {plan.verdict}", KINDS.get(plan.verdict, "unknown")
     if journal is None:
         kind = "bad" if plan.loss else "look" if plan.steps else "note"
@@ -69,7 +68,7 @@ def describe_state(plan: Plan, journal: Journal | None) -> tuple[str, str]:
         UNDOING: ("Half-way through its undo: no stage that it touches may start", "bad"),
         WITHDRAWN: ("Applied, and undone", "note"),
     }
-    if plan.remedy == "backfill":
+    if plan.kind.adds_only:
         said |= {
             BEGUN: ("Half-way; the stages may run", "look"),
             UNDOING: ("Half-way through its withdrawal; the stages may run", "look"),
@@ -163,13 +162,13 @@ def _loss(plan: Plan) -> str:
 
 def _lost(plan: Plan) -> Markup:
     """In words first; the statements below say why."""
-    removes = any(effect.action == REMOVE for effect in plan.effects)
+    removes = any(effect.action == REMOVE_ROWS for effect in plan.effects)
     if plan.loss:
         said = signed_word(f"{plan.loss:,} rows are lost for ever", "bad")
         return tag("p", None, said, ". Nothing can bring them back. That was accepted when this was planned.")
     if not removes:
         return tag("p", None, signed_word("Nothing is removed", "good"), " from any table, so nothing is lost.")
-    if plan.remedy == "retire":
+    if plan.kind.ends_query:
         said = signed_word("What is removed does not come again", "look")
         return tag("p", None, said, " by itself: only the undo brings it back, as long as that is possible.")
     return tag("p", None, signed_word("Nothing is lost", "good"), ": what is removed comes again from the source.")
@@ -191,7 +190,7 @@ def _effects(effects: Sequence[Effect], limits: Limits) -> Markup:
         [
             effect.target,
             effect.action,
-            _count(effect.rows, unknown=effect.action == REMOVE),
+            _count(effect.rows, unknown=effect.action == REMOVE_ROWS),
             _count(effect.files),
             _count(effect.size),
         ]

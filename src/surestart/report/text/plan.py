@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from surestart.remedies.basis.plan import Effect, Plan
+from surestart.remedies.basis.plan import REMOVE_ROWS, Effect, Plan
 from surestart.typed import NextStep
 from surestart.words.amounts import size_text
 from surestart.words.inert import inert
@@ -50,7 +50,7 @@ def _lines(plan: Plan, next_command: NextStep | str) -> Iterator[str]:
 def _effect(effect: Effect) -> str:
     name = inert(effect.target, 200)
     shown = name if len(name) <= 34 else "…" + name[-33:]
-    rows = "?" if effect.rows is None and effect.action == "remove rows" else _number(effect.rows)
+    rows = "?" if effect.rows is None and effect.action == REMOVE_ROWS else _number(effect.rows)
     return f"  {shown:<34} {effect.action:<14} {rows:>9} {_number(effect.files):>6} {_size(effect.size):>10}".rstrip()
 
 

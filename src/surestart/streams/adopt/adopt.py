@@ -10,7 +10,7 @@ from surestart.history.checkpoint_place import checkpoint_place
 from surestart.streams.adopt.found import GONE, NOT_CARRIED, NOT_DECLARED, NOT_READ, AdoptionNote, Say, walk_roots
 from surestart.streams.adopt.join import Joined, join_streams
 from surestart.streams.adopt.read_found import read_checkpoints, read_tables
-from surestart.streams.adopt.write_stream import stream_text
+from surestart.streams.adopt.write_stream import count_questions, stream_text
 from surestart.streams.change_file import NotCarriedByToml
 from surestart.streams.project_file import ProjectFile
 from surestart.streams.stream import Stream
@@ -29,8 +29,7 @@ class Adopted:
 
     @property
     def questions(self) -> int:
-        asked = self.told.count("= ?") + (0 if "= ?" in self.told else self.told.count("? }"))
-        return asked + self.joined.open_sinks
+        return count_questions(self.joined)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,13 @@ def stream_text(name: str, joined: Joined) -> str:
     return "\n".join(lines) + "\n"
 
 
+def count_questions(joined: Joined) -> int:
+    """How many lines of the stream's table ask for what no file shows."""
+    sources = sum(not _source(one) for one in joined.sources) if joined.sources else 1
+    sinks = len(joined.asks) + joined.open_sinks if joined.sinks else 1
+    return sources + sinks + (not all(joined.checkpoint.state))
+
+
 def _sources(joined: Joined) -> Iterator[str]:
     told = [_source(one) for one in joined.sources]
     asks = [comment(f"{one.source.kind}: {one.asks}") for one in joined.sources if one.asks]
