@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from surestart.declaration import SinkDeclaration
@@ -175,15 +175,47 @@ def test_an_insert_of_new_keys_alone_is_known_to_be_harmless_by_its_commits() ->
 
 def test_commits_beyond_the_newest_batch_are_a_rewound_checkpoint_or_another_writer() -> None:
     assert codes(ask(APPENDS, 3)) == ("SINK_WRITTEN_SINCE",)
-    # Somebody else has written between our batches before: it may be theirs.
+    # Somebody else has written between our batches before: it may be theirs, or a later batch's.
     beside = [write(batch * 2 + part, batch + part / 5) for batch in range(2) for part in range(2)]
-    beside += [write(batch + 2, batch) for batch in range(2, 5)] + [write(7, 4.2)]
-    for alone, acceptance in ((None, CANNOT_TELL), (False, CANNOT_TELL), (True, ACCEPTS)):
-        sink = replace(FUNCTION, shared=alone)
-        assert ask(beside[:-1], 5, sink=sink).acceptance is ACCEPTS
-        assert ask([*beside, write(8, 4.3)], 5, sink=sink).acceptance is (DUPLICATES if alone is False else acceptance)
-    # Unless the checkpoint itself shows that later batches have run.
-    assert ask(beside, 5, rewound=True).acceptance is DUPLICATES
+    beside += [write(batch + 2, batch) for batch in range(2, 5)]
+    for shared in (None, True):
+        sink = replace(FUNCTION, shared=shared)
+        assert ask(beside, 5, sink=sink, ended=(NOW, NOW)).settles
+        assert ask([*beside, write(7, 4.2)], 5, sink=sink).acceptance is CANNOT_TELL
+        # Later batches have run; each of them may have written nothing, as far as anybody knows.
+        assert ask([*beside, write(7, 4.2)], 5, sink=sink, rewound=True).acceptance is CANNOT_TELL
+    assert ask(APPENDS, 3, rewound=True).acceptance is DUPLICATES
+
+
+@given(
+    counts=st.lists(st.integers(0, 2), min_size=1, max_size=7),
+    forgotten=st.integers(0, 6),
+    in_flight=st.booleans(),
+    rewound=st.booleans(),
+    alone=st.sampled_from([False, None]),
+)
+def test_however_often_a_function_writes_no_batch_that_comes_again_is_safe_and_no_other_unsafe(
+    counts: list[int], forgotten: int, in_flight: bool, rewound: bool, alone: bool | None
+) -> None:
+    """So many batches of its end the checkpoint has forgotten; when the newest of the others ended, its file tells."""
+    newest = max(len(counts) - 1 - forgotten, 0)
+    written = [(batch, part) for batch, count in enumerate(counts) for part in range(count)]
+    assume(written)
+    commits = [write(version, batch + part / 10) for version, (batch, part) in enumerate(written)]
+    next_batch = newest if in_flight else newest + 1
+    ended = BEGIN + newest * MINUTE + 40_000
+    answer = ask(
+        commits,
+        next_batch,
+        replayed=in_flight,
+        sink=replace(FUNCTION, shared=alone),
+        ended=(ended, ended),
+        rewound=rewound and next_batch < len(counts),
+    )
+    harm = any(batch >= next_batch for batch, _ in written)
+
+    assert not (answer.settles and harm)
+    assert not (answer.acceptance is DUPLICATES and not harm)
 
 
 AT_TIMES = [write(version, batch) for version, batch in enumerate((0, 2, 4))]
@@ -197,7 +229,7 @@ def test_of_a_function_that_writes_at_times_the_end_of_its_newest_batch_tells_wh
 ) -> None:
     """Put back to batch 3, which wrote nothing: the one commit since is of batch 4, which comes again."""
     sink = replace(FUNCTION, shared=alone)
-    sure = DUPLICATES if rewound or alone is False else CANNOT_TELL
+    sure = DUPLICATES if alone is False else CANNOT_TELL
 
     assert ask(AT_TIMES, 4, sink=sink, rewound=rewound, ended=(ENDED, ENDED)).acceptance is sure
     assert ask(AT_TIMES, 4, sink=sink, rewound=rewound, ended=(ENDED, ENDED + 2 * MINUTE)).acceptance is CANNOT_TELL

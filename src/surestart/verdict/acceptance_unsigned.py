@@ -19,9 +19,11 @@ nothing declared          cannot tell"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from surestart.facts.delta import Commit
 from surestart.facts.delta.commit import merge_keys, only_inserts
 from surestart.facts.delta.taken_out import replaces_a_part, taken_out
 from surestart.facts.evidence.sink_evidence import is_query_id, query_id_of
@@ -159,7 +161,7 @@ def _judge_in_flight(case: SinkCase, trace: Trace, may_be_known: bool) -> SinkAc
         and not _clears_first(newest)
         and (_made_by_the_newest(trace) if batch == 0 else newest.count)
     ):
-        sure = sink.shared is False or (trace.steady and trace.newest_is_alike)
+        sure = sink.shared is False or (trace.regular and trace.newest_is_alike)
         if sure:
             finding = writers.replay_doubles(sink, batch, newest.commits[-1], commands)
             return case.answer(Acceptance.DUPLICATES, f"holds batch {batch} already and cannot recognise it", finding)
@@ -168,14 +170,13 @@ def _judge_in_flight(case: SinkCase, trace: Trace, may_be_known: bool) -> SinkAc
 
 
 def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
-    batch, sink, commands = case.next.batch, case.sink, case.commands
+    batch, sink, commands, usual = case.next.batch, case.sink, case.commands, trace.usual or 1
     newest = trace.newest
     if was_made_anew(case):
         return _made_anew(case)
     if newest is None or (newest.count == 0 and not newest.idle):
         finding = writers.unsigned_gap(sink, batch, trace, commands)
         return case.answer(Acceptance.CANNOT_TELL, f"shows no commit of batch {batch - 1}", finding)
-    usual = trace.usual or 1
     # What a RESTORE took out again is written once more, and once only.
     count = _left(case, trace)
     if _each_overwrites(trace, all_of_it=True):
@@ -183,7 +184,7 @@ def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
     if count == 0 and newest.count:
         finding = writers.unsigned_gap(sink, batch, trace, commands)
         return case.answer(Acceptance.CANNOT_TELL, f"holds nothing of batch {batch - 1} any more", finding)
-    again = False if harmless_keys(case, trace) else _comes_again(case, trace, newest, count)
+    again = False if harmless_keys(case, trace) else _comes_again(case, trace, newest)
     if again is False:
         return case.answer(Acceptance.ACCEPTS, f"was written by batch {batch - 1} last; batch {batch} is new")
     commits = [commit for span in trace.spans for commit in span.commits]
@@ -208,8 +209,8 @@ class Whose(Enum):
     OPEN = "nobody knows"
 
 
-def _whose(case: SinkCase, newest: BatchTime) -> Whose:
-    times, ended = [commit.timestamp for commit in newest.commits], case.next.ended
+def _whose(case: SinkCase, standing: Sequence[Commit]) -> Whose:
+    times, ended = [commit.timestamp for commit in standing], case.next.ended
     if ended is None or None in times:
         return Whose.OPEN if times else Whose.ITS_OWN
     if all(time <= ended[0] for time in times if time):
@@ -217,18 +218,22 @@ def _whose(case: SinkCase, newest: BatchTime) -> Whose:
     return Whose.LATER if any(time > ended[1] for time in times if time) else Whose.OPEN
 
 
-def _comes_again(case: SinkCase, trace: Trace, newest: BatchTime, count: int) -> bool | None:
+def _comes_again(case: SinkCase, trace: Trace, newest: BatchTime) -> bool | None:
     """Whether the table holds a later batch, which would come again; None: nobody knows. A function may write nothing
     for a batch, and then the only commit since may be a later one's: what a batch usually makes tells only where each
-    batch before made as many."""
-    whose, usual = _whose(case, newest), trace.usual or 1
-    steady = trace.steady and not newest.idle
-    if whose is Whose.ITS_OWN or (whose is Whose.OPEN and steady and count <= usual):
+    batch before made as many. Where others write there too, a younger commit may be theirs, or a later batch's."""
+    gone, usual = taken_out(case.evidence.commits), trace.usual or 1
+    standing = [commit for commit in newest.commits if commit.version not in gone]
+    whose, count = _whose(case, standing), len(standing)
+    regular = trace.regular and not newest.idle
+    # Later batches that have run, and write like the others, have left something, unless a RESTORE took that out again.
+    restored = count < newest.count
+    as_usual = count <= usual and (restored or (regular and not case.next.rewound))
+    if whose is Whose.ITS_OWN or (whose is Whose.OPEN and as_usual):
         return False
-    if trace.others and not case.next.rewound and case.sink.shared is not False:
-        return None if case.sink.shared is None else False
-    if case.sink.shared is False or case.next.rewound:
-        return True if whose is Whose.LATER or (steady and count > usual) else None
+    alone = case.sink.shared is False
+    if (alone and whose is Whose.LATER) or ((alone or case.next.rewound) and regular and count > usual):
+        return True
     return None
 
 

@@ -65,6 +65,12 @@ class Trace:
         return len(filled) >= 2 and self.usual > 0 and all(span.count == self.usual for span in filled[-2:])
 
     @property
+    def regular(self) -> bool:
+        """Whether each batch before the newest that had rows, two or more of them, made the same number of commits."""
+        filled = [span for span in self.before if span.count or not span.idle]
+        return len(filled) >= 2 and self.usual > 0 and all(span.count == self.usual for span in filled)
+
+    @property
     def newest_is_alike(self) -> bool:
         """Whether the newest batch has as many commits, of the same kinds, as the one before it."""
         if self.newest is None or not self.usual or self.newest.count != self.usual:
