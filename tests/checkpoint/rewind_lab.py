@@ -232,7 +232,7 @@ class Lab:
         return rows.selectExpr("id", "timestamp_seconds(s) AS at")
 
     def run(self, kind: Kind, place: Place) -> None:
-        """To the end of the input; raises whatever Spark does."""
+        """To the end of the input; raises whatever Spark does. Nobody writes into the checkpoint afterwards."""
         writer = kind.query(self.read).writeStream.outputMode(kind.mode).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(place.checkpoint))
         if kind.merged:
@@ -240,7 +240,10 @@ class Lab:
             query = writer.foreachBatch(merging(str(place.table))).start()
         else:
             query = writer.format("delta").start(str(place.table))
-        assert query.awaitTermination(300)
+        try:
+            assert query.awaitTermination(300)
+        finally:
+            end_maintenance(self.spark)
 
     def base(self, kind: Kind, provider: str) -> Place:
         name = f"{kind.name}-{provider}"
@@ -258,6 +261,12 @@ class Lab:
 
     def with_settings(self, provider: str) -> Any:
         return applied(self.spark, {**QUICK, **PROVIDERS[provider]})
+
+
+def end_maintenance(spark: Any) -> None:
+    """As at the end of the owner's session: a snapshot that was begun is written, and the next start loads its state."""
+    state = spark._jvm.org.apache.spark.sql.execution.streaming.state
+    getattr(getattr(state, "StateStore$"), "MODULE$").stop()
 
 
 def merging(table: str) -> Callable[[Any, int], object]:

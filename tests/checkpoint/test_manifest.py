@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from surestart.errors import CannotTell
 from surestart.facts.checkpoint import manifest
 from surestart.facts.checkpoint.manifest import read_manifest, sha256_of
 
@@ -52,3 +53,31 @@ def test_a_file_that_has_settled_is_read_once_and_again_after_any_change(
     os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert sha256_of(other) == sha(b"two")
     assert read_manifest(other.parent).files == {"1.delta": (3, sha(b"two"))}
+
+
+def test_what_is_renamed_while_it_is_read_is_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark writes a snapshot of state as `.8.zip.<uuid>.tmp` and renames it, long after the query has ended."""
+    (tmp_path / ".8.zip.tmp").write_bytes(b"snapshot")
+
+    def finished(path: Path) -> str:
+        if path.suffix == ".tmp":
+            path.rename(tmp_path / "8.zip")
+        return sha256_of(path)
+
+    monkeypatch.setattr(manifest, "sha256_of", finished)
+
+    assert read_manifest(tmp_path).files == {"8.zip": (8, sha(b"snapshot"))}
+
+
+def test_a_checkpoint_that_never_rests_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "0.tmp").write_bytes(b"")
+
+    def written(path: Path) -> str:
+        path.rename(path.with_name(f"{int(path.stem) + 1}.tmp"))
+        return sha256_of(path)
+
+    monkeypatch.setattr(manifest, "sha256_of", written)
+
+    with pytest.raises(CannotTell, match=r"come and go while they are read, 10 times now; .* is .*9\.tmp") as said:
+        read_manifest(tmp_path)
+    assert said.value.code == "CheckpointChanges"

@@ -49,13 +49,28 @@ def local_folder(location: str) -> Path:
     return Path(plain)
 
 
+_TIMES = 10
+
+
 def read_manifest(folder: Path) -> Manifest:
-    """All files below the folder; empty for one that is not there. A link is not followed: it is not a file of ours."""
-    paths = list_files(folder)
-    # Hashing gives way to other threads: a checkpoint of gigabytes takes all cores.
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        found = pool.map(lambda path: (path.stat().st_size, sha256_of(path)), paths.values())
-        return Manifest(dict(zip(paths, found, strict=True)))
+    """All files below the folder; empty for one that is not there. A link is not followed: it is not a file of ours.
+    Where a file was renamed or removed meanwhile, all are listed again."""
+    for _ in range(_TIMES):
+        try:
+            paths = list_files(folder)
+            # Hashing gives way to other threads: a checkpoint of gigabytes takes all cores.
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                found = pool.map(lambda path: (path.stat().st_size, sha256_of(path)), paths.values())
+                return Manifest(dict(zip(paths, found, strict=True)))
+        except FileNotFoundError as error:
+            gone = error.filename
+    raise CannotTell(
+        f"files of {folder} come and go while they are read, {_TIMES} times now; the last one that went is {gone}",
+        meaning="A query writes there, or the maintenance of its state, which goes on in its session for a while. "
+        "Nothing was changed.",
+        next=surestart("inspect", folder, note="stop the query and its session; then the same command again"),
+        code="CheckpointChanges",
+    )
 
 
 def list_files(folder: Path) -> dict[str, Path]:

@@ -23,6 +23,7 @@ CODES: tuple[Code, ...] = (
     raised("BesideOverlaps", "refused", "Rows that were filled beside would come a second time.", HISTORY),
     raised("CannotCut", "refused", "No checkpoint that ends with the batch can be made of this one.", HISTORY),
     raised("CannotKeepLost", "usage", "Which rows would stay cannot be said by position.", RESET),
+    raised("CheckpointChanges", "cannot tell", "Files of a checkpoint come and go while it is read: it is in use."),
     raised("CheckpointDiffers", "refused", "A checkpoint is not what the plan was made for."),
     raised("CheckpointNotMounted", "cannot tell", "The checkpoints are not a folder here, so none can be moved."),
     raised("CommitGone", "cannot tell", "The table's log has no commit of that batch any more.", RESET),
