@@ -264,7 +264,7 @@ class Lab:
 
 
 def end_maintenance(spark: Any) -> None:
-    """As at the end of the owner's session: a snapshot that was begun is written, and the next start loads its state."""
+    """As at the end of the owner's session: a snapshot that was begun is whole; a start loads its state."""
     state = spark._jvm.org.apache.spark.sql.execution.streaming.state
     getattr(getattr(state, "StateStore$"), "MODULE$").stop()
 
