@@ -23,7 +23,7 @@ from surestart.declaration import SinkDeclaration
 from surestart.environment import is_absolute
 from surestart.errors import CannotTell, Refused, SurestartError, UsageError
 from surestart.facts.evidence.file_sink import FILE_SINKS
-from surestart.facts.evidence.sink_names import UNRECORDED, read_sink_name
+from surestart.facts.evidence.sink_names import DELTA_KINDS, HARMLESS, UNRECORDED, read_sink_name
 from surestart.guarding.declared import Declared, find_declared
 from surestart.guarding.watched import watch, watched_at
 from surestart.history.checkpoint_place import checkpoint_place
@@ -212,8 +212,8 @@ def with_sink_of_writer(stream: Stream, sink: SinkDeclaration | None) -> Stream:
         return replace(stream, sinks=(sink,))
     if not any(_may_be_one(sink, declared) for declared in stream.sinks):
         raise Refused(
-            f"the writer of {stream.name} writes to {sink.target}, and declared is "
-            f"{', '.join(one.target for one in stream.sinks)}",
+            f"the writer of {stream.name} writes to {_told(sink)}, and declared is "
+            f"{', '.join(map(_told, stream.sinks))}",
             meaning="One table would be judged, and another one written. Nothing was started and nothing was changed.",
             next=surestart("inspect", stream.checkpoint, "--sink", f"{sink.kind}:{sink.target}"),
             do_not="start it before the two agree.",
@@ -222,8 +222,19 @@ def with_sink_of_writer(stream: Stream, sink: SinkDeclaration | None) -> Stream:
     return stream
 
 
+def _told(sink: SinkDeclaration) -> str:
+    return sink.kind if sink.target == sink.kind else f"{sink.kind} {sink.target}"
+
+
 def _may_be_one(real: SinkDeclaration, declared: SinkDeclaration) -> bool:
-    """False where they are two for certain: two paths, or two names. Which path a name has is not asked."""
+    """False where they are two for certain: two kinds, two paths, or two names. Which path a name has is not asked, and
+    a console has none that counts."""
+    if declared.kind == "other":
+        return True
+    if _family(real.kind) != _family(declared.kind):
+        return False
+    if real.kind in HARMLESS:
+        return True
     if real.path and declared.path:
         return checkpoint_place(real.path) == checkpoint_place(declared.path)
     if real.path or declared.path:
@@ -231,6 +242,11 @@ def _may_be_one(real: SinkDeclaration, declared: SinkDeclaration) -> bool:
     one, other = (_parts(sink.target) for sink in (real, declared))
     shared = min(len(one), len(other))
     return one[-shared:] == other[-shared:]
+
+
+def _family(kind: str) -> str:
+    """What one format of Spark may have been declared as: `adopt` sees of a file sink that it is one, and not which."""
+    return "delta" if kind in DELTA_KINDS else "files" if kind in FILE_SINKS else kind
 
 
 def _parts(name: str) -> list[str]:
