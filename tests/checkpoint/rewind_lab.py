@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -264,9 +265,28 @@ class Lab:
 
 
 def end_maintenance(spark: Any) -> None:
-    """As at the end of the owner's session: a snapshot that was begun is whole; a start loads its state."""
+    """As at the end of the owner's session: a snapshot that was begun is whole, and a start loads its state again.
+    Not by Spark's own `stop`: it waits five minutes for threads that wait for its lock."""
     state = spark._jvm.org.apache.spark.sql.execution.streaming.state
-    getattr(getattr(state, "StateStore$"), "MODULE$").stop()
+    stores = getattr(getattr(state, "StateStore$"), "MODULE$")
+    stores.unloadAll()
+    fields = {field.getName(): field for field in stores.getClass().getDeclaredFields()}
+    working = fields.get("maintenancePartitions")
+    if working is None:
+        # 3.5: one thread does it all, and ends with what it is doing.
+        stores.stopMaintenanceTask()
+    else:
+        working.setAccessible(True)
+    at_rest = 0
+    while at_rest < 3:
+        time.sleep(0.05)
+        busy = _maintains(spark) if working is None else not working.get(stores).isEmpty()
+        at_rest = 0 if busy else at_rest + 1
+
+
+def _maintains(spark: Any) -> bool:
+    threads = spark._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    return any(thread.getName().startswith("state-store-maintenance") for thread in threads)
 
 
 def merging(table: str) -> Callable[[Any, int], object]:
