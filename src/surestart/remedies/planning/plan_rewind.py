@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
+from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.history.describe_run import plan_command
@@ -65,7 +66,8 @@ class _Rewind:
     """now: the stream whose batch was asked for.
     back: where it goes back to, then each stage below that has a batch.
     idle: the stages below that have none.
-    declared: streams that surestart does not start."""
+    declared: streams that surestart does not start.
+    anew: declared streams below that have no checkpoint."""
 
     now: StreamNow
     chosen: Chosen
@@ -73,6 +75,7 @@ class _Rewind:
     idle: tuple[LinkFacts, ...]
     loss: Loss
     declared: bool
+    anew: tuple[Link, ...]
 
     @property
     def facts(self) -> list[LinkFacts]:
@@ -83,9 +86,13 @@ def plan_rewind(
     spark: SparkSession, environment: Environment, chain: Chain, stage: str, to: RewindTo, request: Request
 ) -> Plan:
     links = chain.below(stage)
-    _refuse_databases(environment, links)
     declared = any(output.role == DECLARED for output in links[0].outputs)
-    _refuse_declared_readers(environment, links if declared else links[:1])
+    anew: tuple[Link, ...] = ()
+    if declared:
+        anew = tuple(link for link in links[1:] if read_checkpoint(link.checkpoint).exists is False)
+        links = tuple(link for link in links if link not in anew)
+        _refuse_declared_readers(environment, links)
+    _refuse_databases(environment, links)
     facts = [read_link(link, spark) for link in links]
     refuse_unwritable(facts)
     journals, runs = read_journals(environment, spark), read_runs(environment, spark)
@@ -105,7 +112,7 @@ def plan_rewind(
     if request.run and not declared:
         steps += run_steps(links, environment, runs)
         steps.append(CERTIFY)
-    rewind = _Rewind(now, chosen, tuple(back), tuple(idle), loss, declared)
+    rewind = _Rewind(now, chosen, tuple(back), tuple(idle), loss, declared, anew)
     return Plan(
         remedy="rewind",
         stage=stage,
@@ -145,6 +152,11 @@ def _statements(
         yield describe_cheaper(other, copied=copied, searched=searched, rewinds=True)
     for one in back:
         yield from describe_rebuild(one.facts, runs, _going(one))
+    for link in rewind.anew:
+        yield (
+            f"{link.query} has no checkpoint: do not start it before this is applied. It begins anew then, with all "
+            "that the table holds; what it has written so far stays where it is."
+        )
     if declared:
         yield (
             f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
