@@ -73,11 +73,17 @@ chaos-today: setup ## the slice of today
 calibrate: setup ## restart damaged and rewound checkpoints on every line of Spark (hours)
 	@$(BIN)/python benchmarks/calibrate.py
 	@$(BIN)/python -m pytest -q -m calibrate tests/state
-	@for line in $(LINES); do $(MAKE) --no-print-directory calibrate-rewind LINE=$$line || exit 1; done
+	@for line in $(LINES); do for what in rewind streams; do \
+	  $(MAKE) --no-print-directory calibrate-$$what LINE=$$line || exit 1; done; done
 
 # Each pair of a kind of state, what keeps it, what is read, and to which batch; CASE=join: those with a join.
 calibrate-rewind: setup ## streams rewound by plan, apply and undo on one line of Spark, LINE=3.5
 	@$(call on_line,-m chaos $(if $(CASE),-k "$(CASE)") tests/remedies/test_rewind_proof.py)
+
+# Stopped, damaged, judged as `adopt` wrote them with nothing added by hand, started again, and counted.
+calibrate-streams: setup ## the examples and 16 more kinds of streams of plain Spark on one line of Spark, LINE=3.5
+	@$(call on_line,-m chaos tests/guarding/test_examples.py)
+	@$(LINE_VENV)/bin/python -m benchmarks.matrix $(or $(CASE),line)
 
 matrix: setup ## streams of plain Spark, healthy and damaged: what was said of each against what its start did (long)
 	@$(BIN)/python -m benchmarks.matrix $(ARGS)

@@ -26,6 +26,7 @@ from typing import Any
 from surestart.cli.stage_answers import ask_stages
 from surestart.facts.delta import read_table_rows
 from surestart.facts.evidence.sink_names import with_said
+from surestart.spark.spark_lines import installed_line
 from surestart.streams.adopt.adopt import adopt
 from surestart.streams.as_pipeline import environment_of_streams, pipeline_of_streams
 from surestart.streams.project_file import ProjectFile, parse_project_text
@@ -78,10 +79,13 @@ class Kind:
 
 @dataclass(frozen=True)
 class Damage:
+    """of_source: it is about what the stream reads, which `inspect` does not ask, and `doctor` does."""
+
     name: str
     do: Callable[[Any, Folder], object]
     healthy: bool = False
     said: tuple[str, ...] = ()
+    of_source: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class Result:
     adopted: Answer
     outcome: Outcome
     seconds: float
+    of_source: bool = False
 
     @property
     def name(self) -> str:
@@ -161,7 +166,8 @@ class StreamLab:
             damage.do(self.spark, uncut)
             outcome = self._restart(kind, uncut, (END,), 100)
         seconds = time.monotonic() - begin
-        return Result(kind.name, damage.name, damage.healthy, undeclared, declared, adopted, outcome, seconds)
+        said = (undeclared, declared, adopted)
+        return Result(kind.name, damage.name, damage.healthy, *said, outcome, seconds, damage.of_source)
 
     def _copy(self, kind: Kind, damage: Damage, suffix: str) -> Folder:
         name = re.sub(r"[^a-z0-9]+", "-", f"{kind.name} {damage.name}{suffix}".lower())
@@ -225,7 +231,7 @@ def restart_all(
 
 
 def ask(folder: Folder, sinks: tuple[str, ...]) -> Answer:
-    found = inspect_checkpoint(str(folder.checkpoint), sinks=sinks)
+    found = inspect_checkpoint(str(folder.checkpoint), sinks=sinks, spark=installed_line().name)
     return Answer(found.verdict, tuple(finding.code for finding in found.findings))
 
 
@@ -319,7 +325,8 @@ def matrix(results: Iterable[Result]) -> str:
     for verdict in Verdict:
         row = f"{verdict.value:<14}"
         for which in SAID:
-            mine = [one.outcome.went_well for one in results if getattr(one, which).verdict is verdict]
+            asked = [one for one in results if which == "adopted" or not one.of_source]
+            mine = [one.outcome.went_well for one in asked if getattr(one, which).verdict is verdict]
             row += f"{sum(mine):>12}{len(mine) - sum(mine):>14}"
         lines.append(row)
     lines.append("")
@@ -336,7 +343,7 @@ def matrix(results: Iterable[Result]) -> str:
 
 def count_wrong(results: Iterable[Result], which: str) -> tuple[list[Result], list[Result], list[Result]]:
     """(false safe, false unsafe, cannot tell)"""
-    results = list(results)
+    results = [one for one in results if which == "adopted" or not one.of_source]
     harmed = [one for one in results if getattr(one, which).starts and not one.outcome.went_well]
     refused = [one for one in results if getattr(one, which).verdict is Verdict.UNSAFE and one.outcome.went_well]
     return harmed, refused, [one for one in results if getattr(one, which).verdict is Verdict.CANNOT_TELL]

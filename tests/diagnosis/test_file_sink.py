@@ -79,6 +79,17 @@ def test_a_sink_that_nobody_can_ask_is_never_safe(tmp_path: Path, sink: str) -> 
     assert in_flight.verdict is Verdict.CANNOT_TELL
 
 
+def test_a_folder_of_each_batch_keeps_no_record_and_is_not_missing(tmp_path: Path) -> None:
+    """A function that overwrites `out/batch=N`: each has the mark of a batch write, and `out` has none."""
+    for batch in range(3):
+        (tmp_path / f"out/batch={batch}").mkdir(parents=True)
+        (tmp_path / f"out/batch={batch}/part-0.parquet").write_bytes(b"PAR1")
+    # Partitions of a file sink whose log is gone look like this.
+    assert inspect(tmp_path / "a", 5, f"parquet:{tmp_path / 'out'}").verdict is Verdict.UNSAFE
+    (tmp_path / "out/batch=1/_SUCCESS").touch()
+    assert inspect(tmp_path / "b", 5, f"parquet:{tmp_path / 'out'}").verdict is Verdict.CANNOT_TELL
+
+
 def test_a_torn_or_missing_file_of_the_log_is_told(tmp_path: Path) -> None:
     whole = make_folder(tmp_path / "out", 4)
     newest = whole / "_spark_metadata/4"

@@ -68,6 +68,31 @@ def test_a_stream_at_the_tables_end_has_no_finding(tmp_path: Path) -> None:
     assert judge(write_table(tmp_path / "t", 5), 6) == ()
 
 
+def test_a_file_of_an_unread_commit_that_was_rewritten_and_vacuumed_is_gone(tmp_path: Path) -> None:
+    """A stream that stood still while its table was tidied up: Spark reads the commit's own file, not the new one."""
+    table = write_table(tmp_path / "t", 3)
+    for version, name in ((4, "early.parquet"), (5, "part a%20b.parquet")):
+        write_commit(table, version, info("WRITE"), add(name.replace(" ", "%20").replace("%20b", "%2520b")))
+        (table / name).touch()
+    removed = [{"remove": {"path": "early.parquet", "dataChange": False}}, remove("part%20a%2520b.parquet")]
+    removed[1]["remove"]["dataChange"] = False
+    write_commit(table, 6, info("OPTIMIZE"), *removed, {"add": {**add("new.parquet")["add"], "dataChange": False}})
+    assert judge(table, 4) == ()
+
+    (table / "early.parquet").unlink()
+    found = judge(table, 4)
+    assert (codes(found), found[0].severity) == (("SOURCE_FILES_GONE",), Severity.UNSAFE)
+    assert "version 4" in found[0].evidence
+    # It has read that one: the next file is there.
+    assert judge(table, 5) == ()
+    (table / "part a%20b.parquet").unlink()
+    assert codes(judge(table, 5)) == ("SOURCE_FILES_GONE",)
+    assert judge(table, 6) == ()
+    # A file in the place of a folder, such as one that nobody may look into, is no answer.
+    (table / "part a%20b.parquet").mkdir()
+    assert codes(judge(table, 5)) == ("SOURCE_NOT_READ",)
+
+
 def test_another_table_under_the_same_name_is_refused(tmp_path: Path) -> None:
     found = judge(write_table(tmp_path / "t", 5), 3, table_id="old")
 

@@ -339,6 +339,33 @@ def test_a_constant_id_whose_numbers_are_no_batches_is_not_judged_by_them(
         assert codes(ask(commits, 3, sink=sink)) == ("SINK_WRITTEN_SINCE",)
 
 
+def test_a_declared_constant_whose_numbers_begin_at_one_is_judged_by_times() -> None:
+    """The next batch has a higher number than the newest, although the newest has its own."""
+    named = read_sink_name("foreach-batch+app-id=my-app:/t")
+    commits = [replace(write(batch, batch), transactions=(("my-app", batch + 1),)) for batch in range(5)]
+    end = BEGIN + 4 * MINUTE + 40_000
+
+    assert ask(commits, 5, sink=named, ended=(end, end)).settles
+    assert ask(commits, 4, replayed=True, sink=named).acceptance is CANNOT_TELL
+    assert not ask(commits, 3, sink=named, ended=(end - MINUTE - MINUTE, end - MINUTE - MINUTE)).settles
+    (anew,) = diagnose_acceptance(
+        stage(named), NextBatch(0, None), {"/t": table(commits=tuple(commits), has_rows=True)}, NOW
+    )
+    assert anew.acceptance is SKIPS
+
+
+def test_what_each_batch_writes_anew_as_a_whole_is_right_after_the_next_one() -> None:
+    """An older checkpoint, and rows that somebody has deleted: the next batch takes the place of all."""
+    whole = [write(batch, batch, mode="Overwrite", predicate="[]") for batch in range(5)]
+    deleted = write(5, 4.2, "DELETE", predicate='["true"]')
+
+    for commits, batch in ((whole, 5), (whole, 3), ([*whole, deleted], 5)):
+        assert ask(commits, batch).settles
+        assert ask(commits, batch, sink=replace(FUNCTION, shared=False)).settles
+    # One that appends as well is not.
+    assert not ask([*APPENDS[:2], *whole[2:], deleted], 5).settles
+
+
 def test_a_table_that_each_batch_writes_anew_is_not_doubled_by_a_new_checkpoint() -> None:
     whole = [replace(one, parameters={**one.parameters, "outputMode": "Complete"}) for one in OURS]
     for commits, code in ((whole, "SINK_REPLACED_BY_EACH_BATCH"), ([*whole, *APPENDS], "SINK_FRESH_START_UNCLEAR")):

@@ -32,7 +32,7 @@ from surestart.verdict import writer_findings as writers
 from surestart.verdict.acceptance_case import SinkAcceptance, SinkCase, batches_text
 from surestart.verdict.acceptance_fresh import judge_fresh, overwrites, takes_its_place
 from surestart.verdict.acceptance_identity import judge_forgotten, open_if_aggregated, was_made_anew
-from surestart.verdict.batch_times import BatchTime, Trace, counts_batches, is_unsigned, trace_unsigned
+from surestart.verdict.batch_times import BatchTime, Trace, batches_by_time, counts_batches, is_unsigned, trace_unsigned
 from surestart.verdict.lost_output import find_lost_output
 from surestart.words.finding import Acceptance, Severity
 
@@ -68,8 +68,11 @@ def way_of_writing(case: SinkCase) -> WayOfWriting:
 
 
 def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
-    """A fixed application id outlives the checkpoint. name "": the declaration does not say which one it is."""
+    """A fixed application id outlives the checkpoint. name "": the declaration does not say which one it is. A function
+    may take any number that grows: the batch and one, or the time; then times tell, and not the numbers."""
     batch, sink = case.next.batch, case.sink
+    if name and _numbers_otherwise(case, name):
+        return judge_unsigned(case, name)
     found = {
         app_id: transaction.version
         for app_id, transaction in case.evidence.transactions.items()
@@ -116,6 +119,13 @@ def judge_constant(case: SinkCase, name: str = "") -> SinkAcceptance:
     )
 
 
+def _numbers_otherwise(case: SinkCase, name: str) -> bool:
+    """Whether its commits fell into the times of batches, and bear other numbers than theirs."""
+    commits = case.evidence.commits
+    fits, differs = batches_by_time(case.next, commits, name)
+    return differs > fits and any(span.count for span in trace_unsigned(case.next, commits, name).spans)
+
+
 def judge_unsigned(case: SinkCase, app_id: str = "") -> SinkAcceptance:
     """Batches were planned; the table's commits do not say whose they are. app_id: what they are signed with, by
     numbers that are not the batches': whether the table takes a number twice cannot be told."""
@@ -127,6 +137,9 @@ def judge_unsigned(case: SinkCase, app_id: str = "") -> SinkAcceptance:
     trace = trace_unsigned(case.next, evidence.commits, app_id)
     # What the replay writes again is not lost, unlike where the table drops a batch that it knows.
     lost = find_lost_output(sink, evidence, "", case.commands, owned=trace.owned, done=case.next.batch)
+    if _each_overwrites_all(trace):
+        # Whatever became of former batches' rows, the next one takes the place of all.
+        lost = ()
     if any(finding.severity is Severity.UNSAFE for finding in lost):
         return case.answer(Acceptance.ACCEPTS, "has lost rows of this query's batches", *lost)
     answer = _judge_in_flight(case, trace, bool(app_id)) if case.next.replayed else _judge_at_rest(case, trace)
@@ -179,7 +192,7 @@ def _judge_at_rest(case: SinkCase, trace: Trace) -> SinkAcceptance:
         return case.answer(Acceptance.CANNOT_TELL, f"shows no commit of batch {batch - 1}", finding)
     # What a RESTORE took out again is written once more, and once only.
     count = _left(case, trace)
-    if _each_overwrites(trace, all_of_it=True):
+    if _each_overwrites_all(trace):
         return case.answer(Acceptance.ACCEPTS, "is overwritten by each batch")
     if count == 0 and newest.count:
         finding = writers.unsigned_gap(sink, batch, trace, commands)
@@ -254,11 +267,19 @@ def _left(case: SinkCase, trace: Trace) -> int:
     return len(written - taken_out(case.evidence.commits))
 
 
-def _each_overwrites(trace: Trace, all_of_it: bool = False) -> bool:
-    """all_of_it: the whole table, so that no other batch than the last counts; a part of it is the same again only from
-    the very same rows."""
+def _each_overwrites(trace: Trace) -> bool:
+    """A part of the table is the same again only from the very same rows."""
     commits = [commit for span in trace.spans for commit in span.commits if commit.version > 0]
-    return bool(commits) and all(overwrites(one) and not (all_of_it and replaces_a_part(one)) for one in commits)
+    return bool(commits) and all(map(overwrites, commits))
+
+
+def _each_overwrites_all(trace: Trace) -> bool:
+    """Each batch writes the whole table anew, so that no other than the last counts, whoever else has written."""
+    spans = [[commit for commit in span.commits if commit.version > 0] for span in trace.spans]
+    filled = [commits for commits in spans if commits]
+    return bool(filled) and all(
+        any(overwrites(one) and not replaces_a_part(one) for one in commits) for commits in filled
+    )
 
 
 def _clears_first(newest: BatchTime) -> bool:

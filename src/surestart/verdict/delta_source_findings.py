@@ -160,7 +160,29 @@ def _find_in_log(case: _Case, now: int) -> Iterator[Finding]:
     if not case.reading.tracks_schema:
         yield from _find_schema_change(case)
     yield from _find_end(case)
+    yield from _find_vacuumed(case)
     yield from _find_expiry(case, now)
+
+
+def _find_vacuumed(case: _Case) -> Iterator[Finding]:
+    """Of commits that the stream reads whole. One that also removed rows is another finding, or is skipped."""
+    source, commands = case.source, case.commands
+    plain = {one.version for one in case.reading.not_passed(case.pending) if not (one.changes and one.changes.removed)}
+    gone = [(version, path) for version, path in case.evidence.gone if version in plain]
+    if gone:
+        version, path = gone[0]
+        yield Finding(
+            "SOURCE_FILES_GONE",
+            Severity.UNSAFE,
+            f"{source.target}: version {version} is not read yet, and its file {path} is not there any more",
+            "The table has its rows in other files since, and a VACUUM has deleted this one. A stream reads the file "
+            "of the commit itself: the start fails, or leaves its rows out where ignoreMissingFiles is set.",
+            commands.plan("replay"),
+            "set spark.sql.files.ignoreMissingFiles: the rows would be left out without a word.",
+        )
+    elif case.evidence.files_unread:
+        problem = f"whether the files of its unread commits are there: {case.evidence.files_unread}"
+        yield source_unread(source, problem, commands)
 
 
 def _find_changes(case: _Case) -> Iterator[Finding]:

@@ -8,7 +8,8 @@ FileStreamSink.addBatch drops a batch whose number is not above the highest one 
 reads no file for that. Readers of the folder, and every tenth batch, read the newest compact file and all behind it: a
 file that is missing or torn stops them.
 
-A folder that a function writes into, batch by batch, has no such log: its writer leaves `_SUCCESS` instead.
+A folder that a function writes into, batch by batch, has no such log: its writer leaves `_SUCCESS` instead, there or in
+a folder of each batch below.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ from surestart.facts.storage.storage import FILE, FOLDER, FolderEntry, Storage
 FILE_LOG = "file sink log"
 FILE_SINKS = ("parquet", "json", "csv", "orc", "text", "avro")
 FOLDER_NAME = "_spark_metadata"
+# What a batch write leaves, and Spark's file sink does not.
+_JOB_ENDED = "_SUCCESS"
+_LOOKED_INTO = 10
 # Every tenth batch folds what is behind the newest compact file; so many are not Spark's.
 MOST_BEHIND = 1_000
 # A line names one file; its path has at most 4 kB.
@@ -66,14 +70,21 @@ class OutputFolder:
 
 
 def read_output_folder(files: Storage) -> OutputFolder:
-    """One listing, however many files lie there. Raises FileNotFoundError, NotADirectoryError and other OSErrors."""
-    known = {FOLDER_NAME: False, "_delta_log": False, "_SUCCESS": False}
-    rows = False
+    """One listing, however many files lie there; a few more where nothing but folders does. Raises FileNotFoundError,
+    NotADirectoryError and other OSErrors."""
+    known = {FOLDER_NAME: False, "_delta_log": False, _JOB_ENDED: False}
+    rows, folders = False, list[str]()
     for entry in files.list_folder(""):
         if entry.name in known:
             known[entry.name] = True
-        rows = rows or not entry.name.startswith(("_", "."))
-    return OutputFolder(known[FOLDER_NAME], known["_delta_log"], known["_SUCCESS"], rows)
+        elif not entry.name.startswith(("_", ".")):
+            rows = True
+            if entry.kind == FOLDER and len(folders) < _LOOKED_INTO:
+                folders.append(entry.name)
+    by_jobs = known[_JOB_ENDED]
+    if not any(known.values()):
+        by_jobs = any(entry.name == _JOB_ENDED for name in folders for entry in files.list_folder(name))
+    return OutputFolder(known[FOLDER_NAME], known["_delta_log"], by_jobs, rows)
 
 
 def read_file_sink(folder: str, storage: Storage | None = None) -> SinkEvidence:

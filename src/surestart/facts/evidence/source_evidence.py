@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 from surestart.errors import CannotTell
 from surestart.facts.checkpoint.file_list import read_entries
-from surestart.facts.checkpoint.log_folder import is_batch_name
+from surestart.facts.checkpoint.log_folder import is_batch_name, is_there
 from surestart.facts.checkpoint.positions import DeltaPosition, FilesPosition
 from surestart.facts.checkpoint.snapshot import CheckpointSource
 from surestart.facts.delta import Commit, read_delta_log, read_history
+from surestart.facts.delta.actions import read_actions
 from surestart.facts.delta.listing import NoDeltaLog, read_listing
 from surestart.facts.storage.open_storage import open_storage
 from surestart.facts.storage.read_budget import NotRead
@@ -29,13 +30,19 @@ from surestart.facts.storage.storage import Storage
 LISTED = 200_000
 # A stream that is further behind than this reads them all the same; the doctor looks at the oldest and says how far.
 COMMITS, COMMIT_BYTES = 10_000, 64 << 20
+# Files of unread commits that were taken out since are looked for by name, so many.
+LOOKED_FOR = 5
+# They put the same rows into other files.
+_REWRITING = ("OPTIMIZE", "REORG", "CLUSTER BY", "UPGRADE UNIFORM")
 
 
 @dataclass(frozen=True)
 class DeltaSourceEvidence:
     """pending: the commits that are not read yet, oldest first, as far as they were looked at.
     schema_before: the table's schema just before them where one of them changes it, '' when it cannot be known.
-    mapped: columns may be dropped and renamed (delta.columnMapping.mode)."""
+    mapped: columns may be dropped and renamed (delta.columnMapping.mode).
+    gone: (version, path) of files with unread rows that were rewritten since, and that a VACUUM has deleted.
+    files_unread: why that is not known."""
 
     exists: bool = True
     table_id: str = ""
@@ -46,6 +53,8 @@ class DeltaSourceEvidence:
     schema_before: str = ""
     mapped: bool = False
     pending: tuple[Commit, ...] = ()
+    gone: tuple[tuple[int, str], ...] = ()
+    files_unread: str = ""
     problem: str = ""
 
 
@@ -110,6 +119,7 @@ def read_delta_source(
             # This version can be rebuilt. So a failure is an answer that did not come, and not a schema that is gone.
             rebuilt = changed and first > log.earliest_version
             before = read_delta_log(path, storage, version=first - 1).schema_text if rebuilt else ""
+        gone, files_unread = _find_vacuumed(storage, pending)
         return DeltaSourceEvidence(
             table_id=log.table_id,
             latest_version=log.latest_version,
@@ -119,6 +129,8 @@ def read_delta_source(
             schema_before=before,
             mapped=is_mapped(log.properties),
             pending=pending,
+            gone=gone,
+            files_unread=files_unread,
         )
     except NoDeltaLog:
         return DeltaSourceEvidence(exists=False)
@@ -137,6 +149,33 @@ def _read_unread(path: str, first: int, storage: Storage | None) -> tuple[Commit
             break
         last = version
     return read_history(path, files, since=first, until=last, limit=COMMITS, with_files=True)
+
+
+def _find_vacuumed(files: Storage, pending: Sequence[Commit]) -> tuple[tuple[tuple[int, str], ...], str]:
+    """Files that unread commits have added, that a later one took out of the table, and that are not there any more.
+    Spark reads the commit's own file, whatever the table has instead. VACUUM deletes what was taken out first, so the
+    first few tell."""
+    rewriting = [one.version for one in pending if one.operation in _REWRITING or (one.changes and one.changes.removed)]
+    if not rewriting:
+        return (), ""
+    added: dict[str, int] = {}
+    taken: list[tuple[int, str]] = []
+    try:
+        for commit in pending:
+            for kind, body in read_actions(files, f"_delta_log/{commit.version:020d}.json", ("add", "remove")):
+                path = unquote(str(body.get("path", "")))
+                if kind == "remove" and path in added:
+                    taken.append((added.pop(path), path))
+                elif kind == "add" and body.get("dataChange", True) is not False and _is_relative(path):
+                    added[path] = commit.version
+        return tuple((version, path) for version, path in taken[:LOOKED_FOR] if not is_there(files, path)), ""
+    except (OSError, CannotTell) as error:
+        return (), error.what if isinstance(error, CannotTell) else f"{type(error).__name__}: {error}"
+
+
+def _is_relative(path: str) -> bool:
+    """A file of a clone is named with its whole path, and belongs to another table."""
+    return bool(path) and not path.startswith("/") and ":" not in path.partition("/")[0]
 
 
 def is_mapped(properties: Mapping[str, str]) -> bool:
