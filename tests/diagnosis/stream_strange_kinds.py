@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +66,20 @@ class Upserter:
         self.table, self.key = str(table), key
 
     def upsert(self, batch: Any, number: int) -> None:
+        spark = batch.sparkSession
+        newest = batch.dropDuplicates([self.key])
+        if not (Path(self.table) / "_delta_log").exists():
+            newest.limit(0).write.format("delta").save(self.table)
+        if find_spec("delta") is None:
+            # delta-spark's Python part is not there for each line of Spark.
+            newest.createOrReplaceTempView("arrived")
+            condition = f"t.{self.key} = s.{self.key} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            spark.sql(f"MERGE INTO delta.`{self.table}` t USING arrived s ON {condition}")
+            return
         from delta.tables import DeltaTable
 
-        spark = batch.sparkSession
-        if not DeltaTable.isDeltaTable(spark, self.table):
-            batch.limit(0).write.format("delta").save(self.table)
-        target = DeltaTable.forPath(spark, self.table)
-        newest = batch.dropDuplicates([self.key]).alias("s")
-        merge = target.alias("t").merge(newest, f"t.{self.key} = s.{self.key}")
+        target = DeltaTable.forPath(spark, self.table).alias("t")
+        merge = target.merge(newest.alias("s"), f"t.{self.key} = s.{self.key}")
         merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
@@ -401,6 +408,8 @@ def source_vacuumed(spark: Any, folder: Folder) -> None:
     table = f"delta.`{feed_table(spark, folder)}`"
     spark.sql(f"OPTIMIZE {table}").collect()
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    # Its listing makes 10,000 tasks otherwise.
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", "4")
     spark.sql(f"VACUUM {table} RETAIN 0 HOURS").collect()
 
 
