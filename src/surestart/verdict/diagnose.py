@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from surestart.declaration import SinkDeclaration, SourceDeclaration, StageDeclaration
 from surestart.facts.checkpoint.snapshot import Checkpoint, CheckpointSource, read_checkpoint
 from surestart.facts.delta.unread_commits import TableReading
+from surestart.facts.evidence.file_sink import FILE_SINKS
 from surestart.facts.evidence.read_sinks import read_sinks
 from surestart.facts.evidence.sink_evidence import SinkEvidence
 from surestart.facts.evidence.source_evidence import (
@@ -175,7 +176,7 @@ def _find_all(
             for finding in diagnose_recognised_replay(checkpoint, answer.replay_recognised, commands)
         ),
         *find_in_table(checkpoint, declaration.sinks, commands),
-        *_judge_sources(evidence, start, commands, now),
+        *_judge_sources(evidence, start, commands, now, sinks),
         *audit_sinks(declaration, commands),
         *([unnamed] if unnamed else ()),
         *_find_open_sinks(declaration, start, commands),
@@ -252,8 +253,11 @@ def _judge_sinks(
     )
 
 
-def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now: int) -> list[Finding]:
+def _judge_sources(
+    evidence: Evidence, start: NextStart, commands: Commands, now: int, sinks: Sequence[SinkAcceptance]
+) -> list[Finding]:
     findings: list[Finding] = []
+    held = bool(sinks) and not evidence.declaration.open_sinks and all(_passes_over(one, evidence) for one in sinks)
     for index, (source, found) in enumerate(zip(evidence.declaration.sources, evidence.sources, strict=False)):
         span = _span(evidence.checkpoint, index)
         if _is_left_open(evidence.declaration, source):
@@ -265,8 +269,18 @@ def _judge_sources(evidence: Evidence, start: NextStart, commands: Commands, now
             told = find_delta_source(source, span, found, commands, now, evidence.reading)
             findings += open_where_not_said(source, told, commands) if evidence.declaration.foreign else told
         else:
-            findings += find_file_source(source, span, found, commands)
+            findings += find_file_source(source, span, found, commands, held)
     return findings
+
+
+def _passes_over(answer: SinkAcceptance, evidence: Evidence) -> bool:
+    """Whether the sink has the batch in flight, and Spark runs none of it. A function of its owner is called all the
+    same, and may read the batch."""
+    if not answer.replay_recognised or answer.sink.kind in FILE_SINKS:
+        return answer.replay_recognised
+    query_id = evidence.checkpoint.query_id or ""
+    last = evidence.sinks[answer.sink.target].last_commit_of(answer.sink.app_id(query_id) or query_id)
+    return last is not None and last.operation == "STREAMING UPDATE"
 
 
 def _is_left_open(declaration: StageDeclaration, source: SourceDeclaration) -> bool:

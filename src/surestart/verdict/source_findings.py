@@ -11,8 +11,9 @@ from surestart.words.next_commands import Commands
 
 
 def find_file_source(
-    source: SourceDeclaration, span: NextRead, evidence: FileSourceEvidence, commands: Commands
+    source: SourceDeclaration, span: NextRead, evidence: FileSourceEvidence, commands: Commands, held: bool = False
 ) -> tuple[Finding, ...]:
+    """held: each sink is one of Spark's own, has the batch in flight, and passes over its replay without reading it."""
     if not evidence.exists and not evidence.problem:
         severity = Severity.UNSAFE if span.source.end is not None else Severity.INFO
         return (
@@ -38,7 +39,19 @@ def find_file_source(
                 "start it: rows that are in the sink come twice.",
             )
         )
-    if evidence.gone:
+    if evidence.gone and held:
+        findings.append(
+            Finding(
+                "SOURCE_FILES_GONE",
+                Severity.ATTENTION,
+                f"{len(evidence.gone)} of the {evidence.listed} files of the batch in flight are gone, such as "
+                f"{evidence.gone[0]}",
+                "The sink has their rows, and passes over the batch without reading them again.",
+                commands.run(),
+                "clear the output before they are back: nobody else has their rows.",
+            )
+        )
+    elif evidence.gone:
         findings.append(
             Finding(
                 "SOURCE_FILES_GONE",
