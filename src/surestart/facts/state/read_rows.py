@@ -64,6 +64,9 @@ def choose_version(checkpoint: Checkpoint, batch: int | None) -> int:
     """The version that the batch wrote, else the newest that is committed. Raises NotInState where there is none."""
     if batch is not None and batch < 0:
         raise NotInState(f"batch {batch}", ("batches from 0 on",))
+    planned = checkpoint.latest_planned
+    if batch is not None and planned is not None and checkpoint.logs_listed and batch > planned:
+        raise NotInState(f"batch {batch} yet", (f"batches up to {planned}",))
     if batch is not None:
         return batch + 1
     if checkpoint.latest_committed is None:
@@ -107,7 +110,8 @@ def choose_stores(
         return looks
     chosen = tuple(look for look in looks if look.schema.family == variable)
     if not chosen:
-        raise NotInState(f"variable {variable} in operator {operator.id}", tuple(look.schema.family for look in looks))
+        families = tuple(dict.fromkeys(look.schema.family for look in looks))
+        raise NotInState(f"variable {variable} in operator {operator.id}", families)
     return chosen
 
 

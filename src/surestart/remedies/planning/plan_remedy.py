@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from surestart.remedies.jobs.plan_jobs import AUTO, with_jobs
 from surestart.remedies.planning.plan_backfill import ArrivalTime, plan_backfill, read_ranges
 from surestart.remedies.planning.plan_fork import plan_fork
 from surestart.remedies.planning.plan_move import plan_move
-from surestart.remedies.planning.plan_replay import ReplayFrom, parse_positions, plan_replay, read_time
+from surestart.remedies.planning.plan_replay import ReplayFrom, parse_positions, plan_replay
 from surestart.remedies.planning.plan_reset import plan_reset, plan_reset_beside
 from surestart.remedies.planning.plan_restart import plan_restart
 from surestart.remedies.planning.plan_retire import plan_retire
@@ -152,7 +153,16 @@ def _time(environment: Environment, stage: str, wanted: Wanted, option: str) -> 
     text = getattr(wanted, option)
     if text is None:
         return None
-    moment = read_time(text)
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+        moment.timestamp()
+    except (ValueError, OverflowError) as problem:
+        given = replace(wanted, **{option: "2026-01-31T03:00:00Z"})  # type: ignore[arg-type]
+        raise UsageError(
+            f"{text!r} is not a time",
+            meaning="Nothing was planned.",
+            next=plan_command(environment, wanted.remedy, stage, *given.options, note="such as this one"),
+        ) from problem
     if moment.tzinfo is not None:
         return int(moment.timestamp() * 1000)
     in_utc = replace(wanted, **{option: f"{moment.isoformat()}Z"})  # type: ignore[arg-type]

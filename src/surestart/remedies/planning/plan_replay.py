@@ -254,20 +254,6 @@ def _history(spark: SparkSession, table: Table) -> tuple[Commit, ...]:
     return tuple(history_evidence(spark.sql(f"DESCRIBE HISTORY {table.sql}").collect()).commits)
 
 
-def read_time(text: str) -> datetime.datetime:
-    """An ISO 8601 time. It may have no time zone: a caller who needs a moment has to check that."""
-    try:
-        moment = datetime.datetime.fromisoformat(text.strip())
-        moment.timestamp()
-    except (ValueError, OverflowError) as problem:
-        raise UsageError(
-            f"{text!r} is not a time",
-            meaning="Nothing was planned.",
-            next=surestart("plan", "replay", "raw-ingest", "--from-time", "2026-01-31T03:00:00Z", "-o", "plan.json"),
-        ) from problem
-    return moment
-
-
 def parse_positions(text: str) -> dict[str, dict[str, int]]:
     """{"topic or file": {"partition": first offset to read again}}."""
     try:
