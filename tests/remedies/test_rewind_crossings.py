@@ -263,6 +263,20 @@ def test_a_rewind_is_undone_after_new_batches_and_they_come_again(stream: Stream
     assert stream.go_on() == expected + more
 
 
+def test_rewinds_one_after_another_are_undone_one_after_another(stream: Stream) -> None:
+    """What ran between two of them was the stream's own, under an id that an undo has taken back."""
+    stood = [stream.look()]
+    plans = []
+    for batch in (3, 1, 2):
+        plans.append(stream.do(to_batch=batch))
+        assert stream.go_on() == KIND.count(LAST)
+        stood.append(stream.look())
+    for plan, (checkpoint, rows) in zip(reversed(plans), reversed(stood[:-1]), strict=True):
+        stream.undo(plan)
+        assert stream.look() == (checkpoint, rows)
+    assert stream.go_on() == KIND.count(LAST)
+
+
 def test_an_undo_whose_files_are_gone_is_refused_with_their_number(stream: Stream) -> None:
     """Read since the rewind, and archived: the restored checkpoint would never be given them."""
     expected = KIND.count(LAST)

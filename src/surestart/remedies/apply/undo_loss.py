@@ -12,6 +12,7 @@ from functools import partial
 from surestart.errors import Refused
 from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.delta.pinned import pin
+from surestart.facts.evidence.sink_evidence import without_undone
 from surestart.history.describe_run import named
 from surestart.history.run_table import read_runs
 from surestart.journal.commit_once import read_newest_commits
@@ -97,7 +98,8 @@ def _of_others(run: StepContext, link: Link, before: dict[str, int]) -> Loss:
         newest = pin(run.spark, output.table).version
         if name not in before or columns is None or set(POSITION) <= columns.keys() or newest is None:
             continue
-        commits = read_newest_commits(run.spark, output.table, max(newest - before[name], 1))
+        # What a later rewind had written was taken back with its own undo, and was the stage's under another id.
+        commits = without_undone(read_newest_commits(run.spark, output.table, max(newest - before[name], 1)))
         query_id = read_checkpoint(link.checkpoint, entries=1).query_id
         strange = find_strange_commits([one for one in commits if one.version > before[name]], link, query_id)
         if not strange:
