@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from tests.checkpoint.checkpoint_maker import (
     rate,
 )
 from tests.checkpoint.memory_storage import MemoryStorage
+from tests.diagnosis.stage_values import stage
 from tests.diagnosis.test_read_twice import joined_with_itself
 from tests.state.spark_row import lz4_blocks
 
@@ -451,11 +453,16 @@ def test_state_that_was_deleted_whole_leaves_a_trace_in_the_folders_own_time(tmp
     root = make_checkpoint(tmp_path / "ck")
     newest = max(path.stat().st_mtime for path in root.rglob("*"))
 
-    def codes(changed: float) -> dict[str, Severity]:
+    def codes(changed: float, declaration: StageDeclaration | None = None) -> dict[str, Severity]:
         os.utime(root, (changed, changed))
-        return {one.code: one.severity for one in diagnose_checkpoint(read_checkpoint(str(root)))}
+        return {one.code: one.severity for one in diagnose_checkpoint(read_checkpoint(str(root)), declaration)}
 
     assert codes(newest + 5)["TAKEN_FROM_CHECKPOINT"] is CANNOT_TELL
+    # A stream that others run is declared, and its state need not be: Spark before 4.0 wrote no names of operators.
+    declared = stage()
+    assert "TAKEN_FROM_CHECKPOINT" not in codes(newest + 5, declared)
+    assert codes(newest + 5, replace(declared, foreign=True))["TAKEN_FROM_CHECKPOINT"] is CANNOT_TELL
+    assert "TAKEN_FROM_CHECKPOINT" not in codes(newest + 5, replace(declared, foreign=True, state=("dedupe",)))
     assert "TAKEN_FROM_CHECKPOINT" not in codes(newest)
     # With its state in place, whatever was taken was not that.
     make_state(root, range(1, 6))

@@ -46,9 +46,14 @@ def diagnose_checkpoint(
         *_find_log_shapes(checkpoint, start, commands),
         *find_position_shapes(checkpoint, declaration, commands),
         *find_source_shapes(checkpoint, start, commands),
-        *find_traces(checkpoint, start, declaration is not None, commands),
+        *find_traces(checkpoint, start, _says_its_state(declaration), commands),
     ]
     return (*_explain_failure(found, start, commands), *_find_unknown_start(found, start, commands))
+
+
+def _says_its_state(declaration: StageDeclaration | None) -> bool:
+    """Of a stream that others run nobody may have said that it has state; the declaration of one of ours says all."""
+    return declaration is not None and (not declaration.foreign or bool(declaration.state))
 
 
 def _find_unknown_start(found: Sequence[Finding], start: NextStart, commands: Commands) -> Iterator[Finding]:

@@ -97,11 +97,12 @@ def belong_alike(path: Path, copy: Path) -> None:
 
 
 def folders_belong_alike(folder: Path, copy: Path) -> None:
-    """The same for the folders of the copy. Called after its files: a folder that is read-only now had to take them
-    first."""
+    """The same for the folders of the copy, and their times: one that is younger than its files looks as if something
+    had been taken from it. Called after its files: a folder that is read-only now had to take them first."""
     for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
         if (there := copy / path.relative_to(folder)).is_dir():
             belong_alike(path, there)
+            keep_time(path, there)
 
 
 def keep_time(origin: Path, target: Path) -> None:
