@@ -152,6 +152,15 @@ def test_a_batch_that_is_none_to_go_back_to(lake: Lake, batch: int, why: str) ->
     assert "batches 0 to 3 are possible" in error.what
 
 
+def test_whoever_asked_for_a_fork_is_told_of_a_fork(lake: Lake) -> None:
+    """And not with which command the stream itself would be taken back."""
+    place = str(lake.folder.parent / "fork")
+    for error in (lake.refused(99, beside=place), lake.refused(to_time="2001-01-01T00:00:00Z", beside=place)):
+        assert error.code == "BatchNotPossible"
+        assert f"plan rewind orders --to-batch 4 --beside {place}" in str(error.next)
+    assert lake.plan(4, beside=place).touched == ()
+
+
 def test_a_batch_in_flight_is_named_as_such(lake: Lake) -> None:
     (lake.place / "commits/4").unlink()
     error = lake.refused(LAST)

@@ -82,7 +82,7 @@ def plan_fork(
     facts = read_link(link, spark, with_files=False)
     _refuse_unwritten(environment, facts)
     now = read_stream_now(spark, facts, read_journals(environment, spark))
-    chosen = choose_batch(environment, now, to, newest_too=True)
+    chosen = choose_batch(environment, now, to, beside=str(place))
     cut = try_cut(now.storage, chosen.batch)
     if not isinstance(cut, Cut):
         raise not_possible(environment, link, f"cannot be forked at batch {chosen.batch}: {cut}", "")

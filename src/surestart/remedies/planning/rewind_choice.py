@@ -93,8 +93,9 @@ class _Offer:
         return self.possible[-1] if self.possible else None
 
 
-def choose_batch(environment: Environment, now: StreamNow, to: RewindTo, *, newest_too: bool = False) -> Chosen:
-    """newest_too: the batch at which it stands can be chosen as well, and is where none is named."""
+def choose_batch(environment: Environment, now: StreamNow, to: RewindTo, *, beside: str = "") -> Chosen:
+    """beside: the folder of a fork. Of it the batch at which it stands can be chosen as well, and is where none is
+    named."""
     checkpoint, kept = now.checkpoint, kept_batches(now.checkpoint)
     if checkpoint.query_id is None:
         why = "has no query id: the metadata of its checkpoint is gone or torn"
@@ -102,48 +103,48 @@ def choose_batch(environment: Environment, now: StreamNow, to: RewindTo, *, newe
     if checkpoint.latest_committed is None or checkpoint.latest_planned is None or not kept:
         raise not_possible(environment, now.link, "has no committed batch to go back to", "")
     bounds = tuple(_bounds(now, kept))
-    offer = _offer(checkpoint, kept, bounds, newest_too)
+    offer = _offer(checkpoint, kept, bounds, beside)
     if to.batch is not None:
         batch, by_time = to.batch, ""
     elif to.time is not None:
-        batch, by_time = _batch_at(environment, now, offer.possible, to.time)
+        batch, by_time = _batch_at(environment, now, offer.possible, to.time, beside)
     else:
-        return Chosen(_newest_that_is_whole(environment, now, offer, newest_too), bounds)
-    _refuse_not_offered(environment, now, offer, batch, newest_too)
+        return Chosen(_newest_that_is_whole(environment, now, offer, beside), bounds)
+    _refuse_not_offered(environment, now, offer, batch, beside)
     if fault := find_fault(now.storage, batch):
         whole = newest_whole(now.storage, [one for one in offer.possible if one < batch])
         offered = f"the newest that is whole is batch {whole}" if whole is not None else "no older one is whole"
-        raise not_possible(environment, now.link, f"cannot go back to batch {batch}: {fault}", offered, whole)
+        raise not_possible(environment, now.link, f"cannot go back to batch {batch}: {fault}", offered, whole, beside)
     return Chosen(batch, bounds, by_time)
 
 
-def _offer(checkpoint: Checkpoint, kept: tuple[int, ...], bounds: Sequence[RewindBound], newest_too: bool) -> _Offer:
+def _offer(checkpoint: Checkpoint, kept: tuple[int, ...], bounds: Sequence[RewindBound], beside: str) -> _Offer:
     oldest = max((bound.oldest for bound in bounds if bound.oldest is not None), default=0)
     planned = checkpoint.latest_planned
-    behind = kept if newest_too else tuple(one for one in kept if one != planned)
+    behind = kept if beside else tuple(one for one in kept if one != planned)
     possible = tuple(one for one in batches_with_state(checkpoint, behind) if one >= oldest)
     between = f"batches {_ranges(possible)} are possible" if possible else "no batch is possible"
     between += f" ({bounding(bounds)})" if bounding(bounds) else ""
     return _Offer(kept, possible, between)
 
 
-def _newest_that_is_whole(environment: Environment, now: StreamNow, offer: _Offer, newest_too: bool) -> int:
+def _newest_that_is_whole(environment: Environment, now: StreamNow, offer: _Offer, beside: str) -> int:
     """Where no batch was named: of a stream that cannot load its newest one, the newest that it can."""
     newest = offer.kept[-1]
     damaged = find_fault(now.storage, newest) if newest == now.checkpoint.latest_planned else ""
-    whole = newest_whole(now.storage, offer.possible) if damaged or newest_too else None
+    whole = newest_whole(now.storage, offer.possible) if damaged or beside else None
     if whole is None:
         why = f"; its newest batch cannot be loaded ({damaged}), and no older one is whole" if damaged else ""
         told = "is not told to which batch to go back"
-        raise not_possible(environment, now.link, told, f"{offer.between}{why}", offer.last)
+        raise not_possible(environment, now.link, told, f"{offer.between}{why}", offer.last, beside)
     return whole
 
 
-def _refuse_not_offered(environment: Environment, now: StreamNow, offer: _Offer, batch: int, newest_too: bool) -> None:
+def _refuse_not_offered(environment: Environment, now: StreamNow, offer: _Offer, batch: int, beside: str) -> None:
     committed, planned = now.checkpoint.latest_committed or 0, now.checkpoint.latest_planned or 0
-    if batch == planned == committed and not newest_too:
+    if batch == planned == committed and not beside:
         why = f"is at batch {batch} already: nothing would be taken back"
-        raise not_possible(environment, now.link, why, offer.between, offer.last)
+        raise not_possible(environment, now.link, why, offer.between, offer.last, beside)
     if batch in offer.possible:
         return
     why = f"has no batch {batch} yet" if batch > planned else f"cannot go back to batch {batch}"
@@ -152,7 +153,7 @@ def _refuse_not_offered(environment: Environment, now: StreamNow, offer: _Offer,
     elif lacks := _lacks(now.checkpoint, offer.kept, batch):
         why += f": {lacks}"
     nearest = max((one for one in offer.possible if one < batch), default=offer.last)
-    raise not_possible(environment, now.link, why, offer.between, nearest)
+    raise not_possible(environment, now.link, why, offer.between, nearest, beside)
 
 
 def _lacks(checkpoint: Checkpoint, kept: Sequence[int], batch: int) -> str:
@@ -197,7 +198,9 @@ def bounding(bounds: Sequence[RewindBound]) -> str:
     return "from the first batch on" if oldest == 0 else f"bounded by its {which.what}: {which.why} is {oldest}"
 
 
-def _batch_at(environment: Environment, now: StreamNow, possible: Sequence[int], time: int) -> tuple[int, str]:
+def _batch_at(
+    environment: Environment, now: StreamNow, possible: Sequence[int], time: int, beside: str
+) -> tuple[int, str]:
     """The newest batch that its tables held at that time, and the times that say so."""
     written = _written(now.standing, now.ids)
     found = [one for one in possible if written.get(one, time + 1) <= time]
@@ -214,7 +217,7 @@ def _batch_at(environment: Environment, now: StreamNow, possible: Sequence[int],
         f"at {asked} no batch of {now.link.query} that can be gone back to was its newest; they were written from "
         f"{exact_time(first)} to {exact_time(newest)}"
     )
-    raise _not_at(environment, now.link, what, possible[-1] if possible else 0)
+    raise _not_at(environment, now.link, what, possible[-1] if possible else 0, beside)
 
 
 def _written(standing: Mapping[str, Sequence[Commit]], ids: Sequence[str]) -> dict[int, int]:
@@ -233,26 +236,28 @@ def _written(standing: Mapping[str, Sequence[Commit]], ids: Sequence[str]) -> di
     return written
 
 
-def _not_at(environment: Environment, link: Link, what: str, batch: int) -> UsageError:
+def _not_at(environment: Environment, link: Link, what: str, batch: int, beside: str) -> UsageError:
     return UsageError(
         f"--to-time: {what}",
         meaning="Nothing was planned.",
-        next=rewind_command(environment, link, batch),
+        next=rewind_command(environment, link, batch, beside),
         code="BatchNotPossible",
     )
 
 
-def rewind_command(environment: Environment, link: Link, batch: int) -> NextCommand:
-    return plan_command(environment, "rewind", link.name, "--to-batch", batch)
+def rewind_command(environment: Environment, link: Link, batch: int, beside: str = "") -> NextCommand:
+    """beside: whoever asked for a fork there is not told to take anything back."""
+    fork = ("--beside", beside) if beside else ()
+    return plan_command(environment, "rewind", link.name, "--to-batch", batch, *fork)
 
 
 def not_possible(
-    environment: Environment, link: Link, why: str, between: str, batch: int | None = None
+    environment: Environment, link: Link, why: str, between: str, batch: int | None = None, beside: str = ""
 ) -> SurestartError:
     return Refused(
         f"{link.query} {why}" + (f"; {between}" if between else ""),
         meaning="Nothing was planned.",
-        next=rewind_command(environment, link, batch)
+        next=rewind_command(environment, link, batch, beside)
         if batch is not None
         else surestart("doctor", link.name, place=named(environment), note="says what its next start does"),
         code="BatchNotPossible",
