@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from surestart.environment import Environment
 from surestart.errors import Refused
 from surestart.facts.checkpoint.cut import Cut
-from surestart.facts.checkpoint.snapshot import read_checkpoint
 from surestart.facts.checkpoint.state_operator import DEFAULT_STORE
 from surestart.facts.state.compare_rows import RowsGivenUp
 from surestart.history.describe_run import plan_command
@@ -66,8 +65,7 @@ class _Rewind:
     """now: the stream whose batch was asked for.
     back: where it goes back to, then each stage below that has a batch.
     idle: the stages below that have none.
-    declared: streams that surestart does not start.
-    anew: declared streams below that have no checkpoint."""
+    declared: streams that surestart does not start."""
 
     now: StreamNow
     chosen: Chosen
@@ -75,7 +73,6 @@ class _Rewind:
     idle: tuple[LinkFacts, ...]
     loss: Loss
     declared: bool
-    anew: tuple[Link, ...]
 
     @property
     def facts(self) -> list[LinkFacts]:
@@ -87,10 +84,7 @@ def plan_rewind(
 ) -> Plan:
     links = chain.below(stage)
     declared = any(output.role == DECLARED for output in links[0].outputs)
-    anew: tuple[Link, ...] = ()
     if declared:
-        anew = tuple(link for link in links[1:] if read_checkpoint(link.checkpoint).exists is False)
-        links = tuple(link for link in links if link not in anew)
         _refuse_declared_readers(environment, links)
     _refuse_databases(environment, links)
     facts = [read_link(link, spark) for link in links]
@@ -112,7 +106,7 @@ def plan_rewind(
     if request.run and not declared:
         steps += run_steps(links, environment, runs)
         steps.append(CERTIFY)
-    rewind = _Rewind(now, chosen, tuple(back), tuple(idle), loss, declared, anew)
+    rewind = _Rewind(now, chosen, tuple(back), tuple(idle), loss, declared)
     return Plan(
         remedy="rewind",
         stage=stage,
@@ -152,11 +146,6 @@ def _statements(
         yield describe_cheaper(other, copied=copied, searched=searched, rewinds=True)
     for one in back:
         yield from describe_rebuild(one.facts, runs, _going(one))
-    for link in rewind.anew:
-        yield (
-            f"{link.query} has no checkpoint: do not start it before this is applied. It begins anew then, with all "
-            "that the table holds; what it has written so far stays where it is."
-        )
     if declared:
         yield (
             f"{stage} is not surestart's: stop it first, see that no schedule starts it, and start it as its owner "
@@ -185,7 +174,12 @@ def _refuse_declared_readers(environment: Environment, links: Sequence[Link]) ->
         f"{readers} read the table of {top.query}, and {'is' if len(links) == 2 else 'are'} declared only",
         meaning="A stream whose code is not surestart's cannot be told to pass over what a RESTORE takes back: it "
         "would read those rows all the same, and stop at the RESTORE. Nothing was planned.",
-        next=plan_command(environment, "retire", direct, note="then rewind, and let it begin anew after that"),
+        next=plan_command(
+            environment,
+            "retire",
+            direct,
+            note="then take it out of surestart.toml, rewind, declare it again and let it begin anew",
+        ),
         do_not="restore the table by hand under them.",
         code="TablesAreRead",
     )
