@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import surestart
-from surestart import Environment, Refused, Stage, UsageError, Verdict, Wanted, environment_from_settings
+from surestart import CannotTell, Environment, Refused, Stage, UsageError, Verdict, Wanted, environment_from_settings
+from surestart.report.text.certificate import render_certificate
 from tests.foundation.test_your_own_pipeline import typed_from
 
 if TYPE_CHECKING:
@@ -268,3 +269,77 @@ def test_a_source_of_your_own_says_what_is_wrong_or_nobody_can_tell(
     (diagnosis,) = surestart.diagnose(environment, [stage], spark="4.0")
 
     assert diagnosis.verdict is verdict
+
+
+@dataclass(frozen=True)
+class Meter(Pulses):
+    """As many pulses as its file says, read by a data source that nobody knows."""
+
+    file: str = ""
+
+    def read_stream(self, spark: SparkSession, environment: Environment) -> Any:
+        from pyspark.sql import datasource
+
+        file = self.file
+
+        class Reader(datasource.SimpleDataSourceStreamReader):
+            def initialOffset(self) -> dict[str, int]:
+                return {"at": 0}
+
+            def read(self, start: dict[str, int]) -> Any:
+                end = {"at": int(Path(file).read_text())}
+                return self.readBetweenOffsets(start, end), end
+
+            def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Any:
+                return iter([(at,) for at in range(start["at"], end["at"])])
+
+        class Pulse(datasource.DataSource):
+            @classmethod
+            def name(cls) -> str:
+                return "pulses"
+
+            def schema(self) -> str:
+                return "at BIGINT"
+
+            def simpleStreamReader(self, schema: Any) -> Any:
+                return Reader()
+
+        spark.dataSource.register(Pulse)
+        return spark.readStream.format("pulses").load()
+
+    def read_batch(self, spark: SparkSession, environment: Environment) -> Any:
+        return spark.range(int(Path(self.file).read_text())).withColumnRenamed("id", "at")
+
+
+@pytest.mark.long(instead="remedies/test_nothing_lost.py::test_rows_without_a_position_are_named_and_cannot_be_kept")
+def test_a_source_of_your_own_and_a_table_without_positions_go_through_every_remedy(place: Place) -> None:
+    pytest.importorskip("pyspark.sql.datasource", reason="Spark 3.5 has no data sources in Python")
+    counted = Path(place.environment.root) / "pulses.txt"
+    counted.parent.mkdir(parents=True, exist_ok=True)
+    sink = surestart.DeltaAppend("bare", "at BIGINT")
+    here = replace(place, stage=Stage("land", Meter(file=str(counted)), lambda rows: rows, sink))
+    for pulses in (3, 5):
+        counted.write_text(str(pulses))
+        here.run()
+    assert here.ask().verdict is Verdict.SAFE
+
+    for wanted in ({"from_batch": 1}, {"from_output": True}):
+        with pytest.raises(Refused, match="bare has no column source, partition, offset") as told:
+            here.plan("replay", "land", **wanted)
+        assert str(told.value.next).startswith("surestart plan reset land")
+    with pytest.raises(CannotTell, match="bare has no columns source, partition, offset"):
+        here.plan("backfill", "land")
+    with pytest.raises(Refused, match="5 rows would be lost for ever"):
+        here.plan("reset", "land")
+    assert here.plan("retire", "land").steps[0].kind == "retire"
+    assert here.plan("resume", "land").verdict == "safe"
+
+    # It was asked about the start from the newest batch, and says nothing of what came behind an older one.
+    rewind = here.plan("rewind", "land", to_batch=0)
+    assert any("nobody could be asked whether its source still has them" in line for line in rewind.statements)
+    applied = surestart.apply(here.spark, here.environment, [here.stage], rewind, confirm=rewind.target)
+    assert applied.certificate is not None
+    (count,) = applied.certificate["stages"]
+    assert (applied.certificate["verdict"], count["counts"]["rows"]) == ("cannot tell", 5)
+    assert "bare has no columns source, partition, offset" in count["problem"]
+    assert "5 rows, not told apart" in render_certificate(applied.certificate)

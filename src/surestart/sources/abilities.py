@@ -73,6 +73,10 @@ class FindsProblems(Protocol):
         next batch wants to read. Reads only, without Spark; raises where it cannot tell."""
 
 
+def finds_problems(source: object) -> bool:
+    return isinstance(source, FindsProblems)
+
+
 class NotAsked(Exception):
     """Why a source of your own has given no answer."""
 

@@ -15,6 +15,7 @@ from surestart.library_types import SparkSession
 from surestart.remedies.basis.chain import Link
 from surestart.remedies.basis.step_context import StepContext, again
 from surestart.runs.judge_start import judge_stage
+from surestart.sources.abilities import finds_problems
 from surestart.verdict.diagnose import Diagnosis
 from surestart.words.finding import Finding, Severity
 from surestart.words.next_commands import commands_for
@@ -39,6 +40,7 @@ _OF_WHAT_COMES_AGAIN = frozenset(
         "KAFKA_OUT_OF_REACH",
     }
 )
+_ASKED_BY_POSITION = frozenset({"files", "kafka", "delta"})
 _NOT_ASKED = ("SOURCE_NOT_ASKED", "SOURCE_NOT_DECLARED")
 
 
@@ -61,7 +63,11 @@ def ask_of_cut(spark: SparkSession, environment: Environment, link: Link, cut: S
     known = tuple(dict.fromkeys(one.code for one in before if one.code not in _OF_WHAT_COMES_AGAIN))
     judged = _judge(spark, environment, link, cut)
     stops = tuple(one for one in _but_of_sinks(judged) if one.code not in known)
-    return CutAnswer(stops, known, tuple(one.evidence for one in judged.findings if one.code in _NOT_ASKED))
+    not_asked = [one.evidence for one in judged.findings if one.code in _NOT_ASKED]
+    kinds = {one.kind for one in link.stage.declare(environment).sources}
+    if finds_problems(link.stage.source) and not kinds <= _ASKED_BY_POSITION:
+        not_asked.append("a source of your own is asked about the next start alone")
+    return CutAnswer(stops, known, tuple(not_asked))
 
 
 def stopping_findings(

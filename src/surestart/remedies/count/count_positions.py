@@ -38,7 +38,7 @@ from surestart.remedies.count.position_gaps import read_gaps
 from surestart.sources.abilities import topic_of
 from surestart.sources.kafka import KafkaSource
 from surestart.spark.session import persisted
-from surestart.stage import Source
+from surestart.stage import POSITION, Source
 
 if TYPE_CHECKING:
     from surestart.facts.kafka.evidence import KafkaEvidence
@@ -77,6 +77,13 @@ def count_positions(
     judge: Judge = as_found,
     problem: str = "",
 ) -> StageCount:
+    read = {one.label: one.positions for one in outputs} | ({given: sides.input} if sides.input is not None else {})
+    bare = [label for label, rows in read.items() if not set(POSITION) <= set(rows.columns)]
+    if bare:
+        why = f"{bare[0]} has no columns {', '.join(POSITION)}: which of its rows are missing cannot be told"
+        versions = {one.label: one.version for one in outputs}
+        counts = Counts(rows=sum(one.positions.count() for one in outputs))
+        return StageCount(stage, POSITIONS, given, versions, counts, compared=False, problem=why)
     with persisted(compare_positions(spark, sides)) as blocks:
         found = judge(read_places(blocks))
         lost = [(one.source, one.partition) for one in found.places if one.counts.lost and one.partition is not None]

@@ -72,6 +72,8 @@ def plan_in_place(
     refuse_unwritable(facts)
     runs = read_runs(environment, spark)
     top = links[0]
+    if plan_keeps_rows(rule):
+        refuse_without_positions(spark, environment, top)
     topic = recorded_topic(runs, top, environment)
     refuse_other_topic(environment, top, find_stay_marks(spark, environment, rule), topic, "Nothing was planned.")
     found, rules, losses, starts = begin_loss_search(spark, environment, links, topic), {top.name: rule}, {}, {}
@@ -120,7 +122,7 @@ def _spare(
     """Which rows of the stage stay, and which are lost with the others. With --keep-lost, rows that would be lost
     stay."""
     if plan_keeps_rows(rule):
-        _refuse_without_positions(found.spark, environment, link)
+        refuse_without_positions(found.spark, environment, link)
     kept = find_stay_marks(found.spark, environment, rule) if plan_keeps_rows(rule) else None
     loss = find_loss(found, link, kept)
     if not loss.of_stage or not request.keep_lost:
@@ -138,7 +140,7 @@ def _spare(
     return rule, Loss(why=loss.why)
 
 
-def _refuse_without_positions(spark: SparkSession, environment: Environment, link: Link) -> None:
+def refuse_without_positions(spark: SparkSession, environment: Environment, link: Link) -> None:
     for output in link.outputs:
         columns = read_columns(spark, output.table)
         missing = [] if columns is None else [name for name in POSITION if name not in columns]

@@ -33,7 +33,7 @@ from surestart.remedies.basis.plan import Plan
 from surestart.remedies.basis.preconditions import read_link, read_table_facts
 from surestart.remedies.basis.rows_that_stay import ALL_OF, PROCESSED, StayRule, find_stay_marks, read_at
 from surestart.remedies.planning.estimate import describe_cheaper, size_of_tables
-from surestart.remedies.planning.make_plan import plan_in_place
+from surestart.remedies.planning.make_plan import plan_in_place, refuse_without_positions
 from surestart.remedies.planning.rewind_back import copied_by_rewind
 from surestart.remedies.planning.wanted import Request
 from surestart.sources.abilities import folder_of
@@ -65,6 +65,7 @@ def plan_replay(
     if begin.batch is not None or begin.time is not None:
         rule, line = _before(spark, environment, link, begin)
     elif begin.positions is not None:
+        refuse_without_positions(spark, environment, link)
         rule = _everything(spark, link, at_most=begin.positions)
         refuse_unknown_positions(
             environment, begin.positions, _marks(spark, environment, replace(rule, at_most={})), link
@@ -80,6 +81,7 @@ def plan_replay(
                 "holds. Nothing was planned.",
                 next=plan_command(environment, "replay", stage, "--from-output", note="or --from-batch N"),
             )
+        refuse_without_positions(spark, environment, link)
         rule = _everything(spark, link)
         line = "The stage begins where its output ends, computed from the rows it holds, not from its checkpoint."
         lines = [line, *describe_begins(spark, environment, link, rule)]

@@ -205,7 +205,9 @@ def _steps(back: Sequence[RewindPoint]) -> list[Step]:
                 restores.append(_restore(one, output))
         rewinds.append(_put_aside(one) if one.cut is None else _rewind(one, one.cut))
     starts = {one.link.name: {"as_before": True} for one in back}
-    line = f"write down that {', '.join(one.link.query for one in back)} go on from there"
+    line = (
+        f"write down that {', '.join(one.link.query for one in back)} {'go' if len(back) > 1 else 'goes'} on from there"
+    )
     return [*reversed(restores), *reversed(rewinds), Step.of("start", "", line, arguments={"starts": starts})]
 
 

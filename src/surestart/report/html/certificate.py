@@ -79,9 +79,11 @@ def _last(label: str) -> str:
 def _number(stage: Mapping[str, Any], name: str) -> Child:
     """The number, or that it is not known: where only the output was counted, nobody knows the input and what is
     lost."""
-    if not stage["compared"] and name in ("input", "lost", "pending"):
+    counts = stage["counts"]
+    apart = stage["compared"] or counts["distinct"] or not counts["rows"]
+    if not stage["compared"] and name in ("input", "lost", "pending", *(() if apart else ("distinct", "duplicated"))):
         return None
-    return f"{stage['counts'][name]:,}"
+    return f"{counts[name]:,}"
 
 
 def _problems(stages: Sequence[Mapping[str, Any]], limits: Limits) -> Iterator[Markup]:

@@ -77,14 +77,17 @@ def _stage(stage: Mapping[str, Any]) -> Iterator[str]:
     outputs = " + ".join(inert(_short(label), 30) for label in stage["outputs"])
     yield from labelled(inert(stage["stage"]), f"{inert(_short(stage['input']), 40)} -> {outputs}", indent=0, gap=14)
     thing = _THINGS[stage["kind"]]
-    asked = f"{counts['input']:,} {thing} in the input, " if stage["compared"] else ""
-    yield from labelled(
-        "", f"{asked}{counts['rows']:,} rows, {counts['distinct']:,} distinct {thing}", indent=0, gap=14
-    )
     compared = stage["compared"]
-    zero = [f"{word} {counts[word]:,}" if compared or word == "duplicated" else "" for word in ("lost", "duplicated")]
-    other = [f"{_WORDS[name]} {counts[name]:,}" for name in _WORDS if counts[name] and name not in zero[0] + zero[1]]
-    yield from labelled("", " · ".join([*filter(None, zero), *other]), indent=0, gap=14)
+    asked = f"{counts['input']:,} {thing} in the input, " if compared else ""
+    if compared or counts["distinct"] or not counts["rows"]:
+        told = f"{asked}{counts['rows']:,} rows, {counts['distinct']:,} distinct {thing}"
+        zero = [f"{word} {counts[word]:,}" for word in ("lost", "duplicated") if compared or word == "duplicated"]
+    else:
+        told, zero = f"{counts['rows']:,} rows, not told apart", []
+    yield from labelled("", told, indent=0, gap=14)
+    other = [f"{said} {counts[name]:,}" for name, said in _WORDS.items() if counts[name] and name not in "".join(zero)]
+    if zero or other:
+        yield from labelled("", " · ".join([*zero, *other]), indent=0, gap=14)
     if stage["problem"]:
         yield from labelled("", f"CANNOT TELL: {inert(stage['problem'], 400)}", indent=0, gap=14)
     if stage.get("left_out"):
