@@ -28,7 +28,7 @@ from surestart.facts.storage.open_storage import LocalStorage
 from surestart.remedies.basis.cut_checkpoint import forget_cut, place_cut, scratch_folder, write_cut
 from surestart.remedies.basis.move_aside import move_verified
 from surestart.sinks.delta.transaction import append_pair
-from surestart.spark.session import applied
+from surestart.spark.session import applied, is_connect
 from surestart.verdict.inspection import inspect_checkpoint
 
 ROWS, LAST, BUCKETS = 10, 7, 3
@@ -266,7 +266,10 @@ class Lab:
 
 def end_maintenance(spark: Any) -> None:
     """As at the end of the owner's session: a snapshot that was begun is whole, and a start loads its state again.
-    Not by Spark's own `stop`: it waits five minutes for threads that wait for its lock."""
+    Not by Spark's own `stop`: it waits five minutes for threads that wait for its lock. Nothing on Spark Connect, whose
+    server's maintenance no client reaches."""
+    if is_connect(spark):
+        return
     state = spark._jvm.org.apache.spark.sql.execution.streaming.state
     stores = getattr(getattr(state, "StateStore$"), "MODULE$")
     stores.unloadAll()
