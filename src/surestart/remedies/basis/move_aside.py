@@ -99,7 +99,7 @@ def belong_alike(path: Path, copy: Path) -> None:
 def folders_belong_alike(folder: Path, copy: Path) -> None:
     """The same for the folders of the copy, and their times: one that is younger than its files looks as if something
     had been taken from it. Called after its files: a folder that is read-only now had to take them first."""
-    for path in [*(path for path in folder.rglob("*") if path.is_dir()), folder]:
+    for path in filter(Path.is_dir, [*folder.rglob("*"), folder]):
         if (there := copy / path.relative_to(folder)).is_dir():
             belong_alike(path, there)
             keep_time(path, there)

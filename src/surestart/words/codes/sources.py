@@ -29,7 +29,12 @@ CODES: tuple[Code, ...] = (
     found("SOURCE_CHANGES_REPEATED", "attention", "Rows that were rewritten are passed on again."),
     found("SOURCE_SCHEMA_CHANGED", "unsafe", "Columns were renamed, dropped or retyped since the position.", REPLAY),
     found("SOURCE_FOLDER_CHANGED", "unsafe", "The files that were read are under another folder now."),
-    found("SOURCE_FILES_GONE", "unsafe", "Files of the batch in flight, or of an unread commit, are gone.", REPLAY),
+    found(
+        "SOURCE_FILES_GONE",
+        "unsafe, attention",
+        "Files of the batch in flight, or of an unread commit, are gone.",
+        REPLAY,
+    ),
     found("SOURCE_RETENTION_CLOCK", "attention", "Unread Kafka records expire soon.", RUN),
     found("SOURCE_NOT_DECLARED", "cannot tell, attention", "Nobody has said what a source of the stream reads."),
     found("SOURCE_NOT_ASKED", "attention", "A source that only Spark can ask."),
